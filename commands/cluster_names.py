@@ -10,7 +10,7 @@ from .offsets.options import offsets_connection
 from .options.connection_options import given
 
 if TYPE_CHECKING:
-    from kcoord.admin.connecting.connection import Connection, Given
+    from kcoord.admin.connecting.connection import Connection, ConnectionOptions
 
 FORMS: Final = "cluster:, context:NAME or broker:HOST:PORT"
 _ADDRESS: Final = re.compile(r"[^\s/]+:\d{1,5}")
@@ -31,7 +31,7 @@ def place_connection(ctx: click.Context, place: str) -> "Connection":
     return offsets_connection(ctx, place_given(ctx, place))
 
 
-def place_given(ctx: click.Context, place: str) -> "Given":
+def place_given(ctx: click.Context, place: str) -> "ConnectionOptions":
     """Returns the options of the command line, with another cluster if the name is not that of the command's own."""
     kind, _, name = place.partition(":")
     if kind == "cluster" and not name:

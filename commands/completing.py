@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 if TYPE_CHECKING:
-    from kcoord.admin.cluster_client import LiveCluster
+    from kcoord.admin.cluster_client import ClusterClient
 
 PATIENCE: Final = 1.0  # seconds, unless KCOORD_COMPLETION_TIMEOUT is set
 
@@ -25,7 +25,7 @@ def complete_topics(ctx: click.Context, param: click.Parameter, incomplete: str)
     return _matching(incomplete, lambda: _of_cluster(ctx, lambda cluster: cluster.topics().found))
 
 
-def _of_cluster(ctx: click.Context, names: "Callable[[LiveCluster], Iterable[str]]") -> Iterable[str]:
+def _of_cluster(ctx: click.Context, names: "Callable[[ClusterClient], Iterable[str]]") -> Iterable[str]:
     from kcoord.admin.opening import open_cluster
 
     from .options.connection_options import connection

@@ -73,7 +73,7 @@ def use(name: str) -> None:
     \b
     kcoord context use prod
     """
-    _save(_load().used(name))
+    _save(_load().with_current(name))
     talk(f"context {name} is used from now on")
 
 

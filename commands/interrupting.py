@@ -8,7 +8,7 @@ from contextlib import suppress
 from types import FrameType, TracebackType
 from typing import Final, NamedTuple, Self
 
-from kcoord.admin.formatting import say_count, say_some
+from kcoord.admin.formatting import first_few, format_count
 
 from .output.output import talk
 
@@ -91,7 +91,7 @@ class Tally(NamedTuple):
 
 def format_interruption(tally: Tally, *, noun: str, verb: str) -> list[str]:
     """Formats lines such as "Interrupted: 17 of 2,000 groups were changed, 1,983 were not touched."."""
-    parts = [f"{tally.done:,} of {say_count(tally.total, noun)} {_was(tally.done)} {verb}"]
+    parts = [f"{tally.done:,} of {format_count(tally.total, noun)} {_was(tally.done)} {verb}"]
     if tally.in_part:
         parts.append(f"{tally.in_part:,} {_was(tally.in_part)} {verb} in part")
     if tally.uncertain:
@@ -101,7 +101,7 @@ def format_interruption(tally: Tally, *, noun: str, verb: str) -> list[str]:
     parts.append(f"{tally.untried:,} {_was(tally.untried)} not touched")
     lines = [f"Interrupted: {', '.join(parts)}."]
     if tally.uncertain:
-        names = ", ".join(say_some([repr(name) for name in tally.uncertain]))
+        names = ", ".join(first_few([repr(name) for name in tally.uncertain]))
         lines.append(f"Whether it was {verb} is not known, as no answer was waited for: {noun} {names}.")
     return lines
 

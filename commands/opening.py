@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import Final, Self
 
-from kcoord.admin.cluster_client import LiveCluster
+from kcoord.admin.cluster_client import ClusterClient
 from kcoord.admin.connecting.connection import Connection
 from kcoord.admin.opening import open_cluster as open_silently
 from kcoord.admin.waiting import Waits
@@ -20,7 +20,7 @@ _LOOKS_EVERY: Final = 0.5
 
 
 @contextmanager
-def open_cluster(connection: Connection, *, about: Sequence[str] = ()) -> Iterator[LiveCluster]:
+def open_cluster(connection: Connection, *, about: Sequence[str] = ()) -> Iterator[ClusterClient]:
     """Opens a live cluster (see `kcoord.admin.opening`), and prints a line on stderr for each long wait."""
     waits = Waits()
     with WaitLines(waits, after=waits_told_after()), open_silently(connection, about=about, waits=waits) as cluster:

@@ -172,19 +172,19 @@ def _forward(
 
 def _upstream(upstream: str | None, config: Path | None) -> "Connection":
     from kcoord.admin.connecting.client_settings import BadConnection
-    from kcoord.admin.connecting.connection import Given, NoCluster, resolve
+    from kcoord.admin.connecting.connection import ConnectionOptions, NoCluster, resolve_connection
 
     try:
         # The command line alone names the upstream, so KCOORD_* variables are ignored. The file may refer to others.
         environment = {name: value for name, value in os.environ.items() if not name.startswith("KCOORD_")}
-        given = Given(
+        given = ConnectionOptions(
             bootstrap=upstream,
             command_config=config,
             may_be_current_context=False,
             bootstrap_option="--upstream",
             config_option="--upstream-config",
         )
-        connection = resolve(given, environment)
+        connection = resolve_connection(given, environment)
     except NoCluster:
         raise click.UsageError(
             "which cluster? Say --upstream HOST:PORT, or --upstream-config FILE with bootstrap.servers in it"

@@ -8,8 +8,8 @@ from typing import Any
 
 import click
 
-from kcoord.admin.groups.deleting import Deleted, Deletion, DeletionPlan, Fate, delete, plan_deletion
-from kcoord.admin.groups.selection import choose
+from kcoord.admin.groups.deleting import Deleted, Deletion, DeletionPlan, Status, delete, plan_deletion
+from kcoord.admin.groups.selection import select_groups
 
 from ..interrupting import Tally, format_interruption
 from ..offsets.options import Doing, doing_options, offsets_connection
@@ -40,7 +40,9 @@ def delete_groups(ctx: click.Context, choice: Choice, doing: Doing) -> None:
     back.
     """
     with open_cluster(offsets_connection(ctx)) as cluster:
-        names, unlisted = choose(cluster, names=choice.names, pattern=choice.pattern, everything=choice.everything)
+        names, unlisted = select_groups(
+            cluster, names=choice.names, pattern=choice.pattern, everything=choice.everything
+        )
         plan = plan_deletion(cluster, names)
         refused = (*unlisted, *plan.refused)
         if not doing.executes or not plan.deletions:
@@ -48,7 +50,7 @@ def delete_groups(ctx: click.Context, choice: Choice, doing: Doing) -> None:
             end_with(refused)
             sys.exit(1 if any(deletion.why_not for deletion in plan.deletions) else 0)
         deleted = delete(
-            cluster, plan, undo=doing.undo, now=datetime.now(UTC), wrote=tell_undo_file, stop=doing.interrupts
+            cluster, plan, undo=doing.undo, now=datetime.now(UTC), on_undo_written=tell_undo_file, stop=doing.interrupts
         )
     _show_outcome(ctx, plan, deleted)
     if doing.interrupts.exit_code is not None:
@@ -78,7 +80,7 @@ def _against(deletion: Deletion) -> Cell:
 def _show_outcome(ctx: click.Context, plan: DeletionPlan, deleted: Deleted) -> None:
     def outcome(deletion: Deletion) -> Cell:
         fate, why = deleted.outcomes[deletion.group.name]
-        return Cell("deleted", "green") if fate is Fate.DELETED else Cell(f"{fate}: {why}", "red")
+        return Cell("deleted", "green") if fate is Status.DELETED else Cell(f"{fate}: {why}", "red")
 
     def document(deletion: Deletion) -> dict[str, Any]:
         fate, why = deleted.outcomes[deletion.group.name]
@@ -112,14 +114,14 @@ def _tell_outcome(deleted: Deleted, options: str) -> None:
 def _outcome_lines(deleted: Deleted) -> list[str]:
     if not deleted.was_stopped:
         return [f"{len(deleted.outcomes) - len(deleted.failed):,} of {len(deleted.outcomes):,} deleted."]
-    names: dict[Fate, list[str]] = defaultdict(list)
+    names: dict[Status, list[str]] = defaultdict(list)
     for name, outcome in deleted.outcomes.items():
-        names[outcome.fate].append(name)
+        names[outcome.status].append(name)
     tally = Tally(
-        done=len(names[Fate.DELETED]),
-        refused=len(names[Fate.KEPT]),
-        untried=len(names[Fate.NOT_TRIED]),
-        uncertain=names[Fate.UNKNOWN],
+        done=len(names[Status.DELETED]),
+        refused=len(names[Status.NOT_DELETED]),
+        untried=len(names[Status.NOT_TRIED]),
+        uncertain=names[Status.UNKNOWN],
     )
     return format_interruption(tally, noun="group", verb="deleted")
 

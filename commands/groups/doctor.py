@@ -10,14 +10,14 @@ from typing import Any, Final
 
 import click
 
-from kcoord.admin.cluster_client import LiveCluster, Refused
-from kcoord.admin.doctor.case import LONG_ENOUGH
+from kcoord.admin.cluster_client import ClusterClient, Refused
+from kcoord.admin.doctor.case import MIN_SPAN
 from kcoord.admin.doctor.examining import examine
 from kcoord.admin.doctor.finding import Code, Finding, Severity
 from kcoord.admin.doctor.gathering import gather
-from kcoord.admin.groups.group_snapshot import Look
-from kcoord.admin.groups.selection import choose
-from kcoord.admin.groups.snapshot_reader import MOST_GROUPS_WITH_TIMES, look
+from kcoord.admin.groups.group_snapshot import Snapshot
+from kcoord.admin.groups.selection import select_groups
+from kcoord.admin.groups.snapshot_reader import MAX_GROUPS_WITH_TIMES, read_snapshot
 from kcoord.admin.times import utc_text
 
 from ..opening import open_cluster
@@ -114,7 +114,7 @@ def doctor(
         line = summary(visit.findings, groups=len(looks[-1].groups), looks=len(looks), seconds=visit.seconds)
         hidden = len(visit.findings) - len(visit.shown_findings)
         write(f"{line}; not shown by --severity: {hidden:,}\n" if hidden else f"{line}\n")
-        if visit.seconds < LONG_ENOUGH:
+        if visit.seconds < MIN_SPAN:
             talk("So quickly nothing is seen of growth, standstill and rebalances: --for 60s looks for longer.")
     else:
         show(ctx, "groups-doctor", visit.document, visit.tables)
@@ -125,7 +125,7 @@ def doctor(
 class Visit:
     """The snapshots of an examination, and its findings."""
 
-    looks: Sequence[Look]
+    looks: Sequence[Snapshot]
     findings: Sequence[Finding]
     shown: Severity  # the lowest severity that is shown
 
@@ -163,10 +163,10 @@ class Visit:
         return [Table(columns=list(map(Column, columns)), rows=rows)]
 
 
-def _looks(cluster: LiveCluster, choice: Choice, seconds: float, every: float) -> list[Look]:
+def _looks(cluster: ClusterClient, choice: Choice, seconds: float, every: float) -> list[Snapshot]:
     """Takes snapshots of the selected groups until the time is over. Only the last one reads record times."""
-    names, unlisted = choose(cluster, names=choice.names, pattern=choice.pattern, everything=choice.everything)
-    looks: list[Look] = []
+    names, unlisted = select_groups(cluster, names=choice.names, pattern=choice.pattern, everything=choice.everything)
+    looks: list[Snapshot] = []
     end: float | None = None
     with progress("looking at groups", round(seconds)) as bar:
         while True:
@@ -174,7 +174,9 @@ def _looks(cluster: LiveCluster, choice: Choice, seconds: float, every: float) -
             end = now + seconds if end is None else end
             is_last = now >= end
             try:
-                looks.append(look(cluster, names, at=at, with_times=is_last and len(names) <= MOST_GROUPS_WITH_TIMES))
+                looks.append(
+                    read_snapshot(cluster, names, at=at, with_times=is_last and len(names) <= MAX_GROUPS_WITH_TIMES)
+                )
             except (ConnectionError, Refused) as error:
                 if is_last or not looks:
                     raise
@@ -200,7 +202,7 @@ def _fails(findings: Sequence[Finding], fail_on: str) -> bool:
 def _is_unexamined(finding: Finding) -> bool:
     """Returns whether a group could not be examined. Notices with this code are about groups that were deleted
     meanwhile, or were refused only for a time."""
-    return finding.code is Code.NOT_TOLD and finding.severity.is_at_least(Severity.WARNING)
+    return finding.code is Code.NOT_EXAMINED and finding.severity.is_at_least(Severity.WARNING)
 
 
 def _document(finding: Finding) -> dict[str, Any]:

@@ -10,8 +10,8 @@ from itertools import groupby
 from typing import Final
 
 from kcoord.admin.doctor.finding import Code, Finding, Severity
-from kcoord.admin.durations import say_duration
-from kcoord.admin.formatting import say_count
+from kcoord.admin.durations import format_duration
+from kcoord.admin.formatting import format_count
 
 from ..output.tables import paint
 from ..output.wrapping import wrapped
@@ -54,10 +54,11 @@ def summary(findings: Sequence[Finding], *, groups: int, looks: int, seconds: fl
     severity."""
     counts = [(each, sum(finding.severity is each for finding in findings)) for each in Severity]
     told = (
-        ", ".join(say_count(count, severity.value) for severity, count in counts if count) or "nothing to complain of"
+        ", ".join(format_count(count, severity.value) for severity, count in counts if count)
+        or "nothing to complain of"
     )
-    looked = say_count(looks, "look") + (f" over {say_duration(seconds)}" if looks > 1 else "")
-    return f"{say_count(groups, 'group')}, {looked}: {told}"
+    looked = format_count(looks, "look") + (f" over {format_duration(seconds)}" if looks > 1 else "")
+    return f"{format_count(groups, 'group')}, {looked}: {told}"
 
 
 _Kind = tuple[Severity, Code, str]
@@ -78,7 +79,7 @@ def _folded(findings: Sequence[Finding], above: int | None) -> dict[_Kind, list[
 
 def _many(equal: Sequence[Finding]) -> str:
     groups = len({finding.group for finding in equal if finding.group})
-    return f"({say_count(groups, 'group')})" if groups else _NO_GROUP
+    return f"({format_count(groups, 'group')})" if groups else _NO_GROUP
 
 
 def _as_one(equal: Sequence[Finding]) -> Finding:

@@ -3,12 +3,12 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from kcoord.admin.groups.group_snapshot import Look, SeenGroup, SeenPartition
+from kcoord.admin.groups.group_snapshot import GroupSnapshot, PartitionLag, Snapshot
 from kcoord.admin.model import Group, Member, Node, Refusal, TopicPartition
 from kcoord.admin.times import utc_text
 
 
-def look_document(look: Look) -> dict[str, Any]:
+def look_document(look: Snapshot) -> dict[str, Any]:
     return {
         "at": utc_text(round(look.at * 1000)),
         "groups": [group_document(seen, look.at) for seen in look.groups.values()],
@@ -16,7 +16,7 @@ def look_document(look: Look) -> dict[str, Any]:
     }
 
 
-def group_document(seen: SeenGroup, at: float) -> dict[str, Any]:
+def group_document(seen: GroupSnapshot, at: float) -> dict[str, Any]:
     group = seen.group
     return {
         **heading(group),
@@ -61,7 +61,7 @@ def member_document(member: Member) -> dict[str, Any]:
     }
 
 
-def partition_document(seen: SeenPartition, at: float) -> dict[str, Any]:
+def partition_document(seen: PartitionLag, at: float) -> dict[str, Any]:
     committed, bounds, owner = seen.committed, seen.bounds, seen.owner
     return {
         "topic": seen.tp.topic,

@@ -8,10 +8,10 @@ from typing import Any, Final
 
 import click
 
-from kcoord.admin.durations import say_duration
-from kcoord.admin.formatting import say_count, say_partitions
-from kcoord.admin.groups.group_snapshot import Look
-from kcoord.admin.groups.lag_totals import Grain, LagLine, lag_lines, total
+from kcoord.admin.durations import format_duration
+from kcoord.admin.formatting import format_count, format_partitions
+from kcoord.admin.groups.group_snapshot import Snapshot
+from kcoord.admin.groups.lag_totals import GroupBy, LagRow, lag_rows, total
 from kcoord.admin.times import utc_text
 
 from ..opening import open_cluster
@@ -30,7 +30,7 @@ _FIGURES: Final = (Column("LAG", align="right"), Column("BEHIND", align="right")
 
 @click.command(short_help="How far groups are behind, in records and in time.")
 @group_choice
-@click.option("--by", type=click.Choice([grain.value for grain in Grain]), default="topic", show_default=True)
+@click.option("--by", type=click.Choice([grain.value for grain in GroupBy]), default="topic", show_default=True)
 @click.option("--fail-above", type=click.IntRange(min=0), metavar="RECORDS", help="Exit 1 if a group's lag is larger.")
 @click.option("--fail-behind", callback=duration, metavar="DURATION", help="Exit 1 if a group is longer behind: 5m.")
 @click.option("--time/--no-time", "with_times", default=None, help="As of kcoord groups describe.")
@@ -58,8 +58,8 @@ def lag(
     """
     with open_cluster(connection(ctx), about=choice.names) as cluster:
         look = see(cluster, choice, with_times=True if fail_behind is not None else with_times)
-    lines = lag_lines(look, Grain(by))
-    table = _table(lines, Grain(by))
+    lines = lag_rows(look, GroupBy(by))
+    table = _table(lines, GroupBy(by))
     show(
         ctx,
         "groups-lag",
@@ -69,7 +69,7 @@ def lag(
             "total": _document(total(lines)),
             "refused": refusals(look.refused),
         },
-        lambda: [table if output_of(ctx).format == "csv" else _with_total(table, lines, Grain(by))],
+        lambda: [table if output_of(ctx).format == "csv" else _with_total(table, lines, GroupBy(by))],
     )
     late = _late(look, fail_above, fail_behind)
     if (fail_above, fail_behind) != (None, None):
@@ -80,33 +80,33 @@ def lag(
     sys.exit(1 if late else 0)
 
 
-def _late(look: Look, fail_above: int | None, fail_behind: timedelta | None) -> list[str]:
+def _late(look: Snapshot, fail_above: int | None, fail_behind: timedelta | None) -> list[str]:
     """Formats a line for each group that is too far behind, or may be: lag of an unknown age counts as too old."""
     ageless: dict[str, int] = {}
     if fail_behind is not None:
-        for each in lag_lines(look, Grain.PARTITION):
+        for each in lag_rows(look, GroupBy.PARTITION):
             if each.lag and each.lag > 0 and each.seconds is None:
                 ageless[each.group] = ageless.get(each.group, 0) + 1
     return [
         _say(line, ageless.get(line.group, 0))
-        for line in lag_lines(look, Grain.GROUP)
+        for line in lag_rows(look, GroupBy.GROUP)
         if line.group in ageless or _is_late(line, fail_above, fail_behind)
     ]
 
 
-def _beyond(look: Look) -> list[str]:
+def _beyond(look: Snapshot) -> list[str]:
     """Formats a line for each group with an offset beyond the end of its log: its lag counts as 0, but nothing is
     consumed."""
     found = []
     for name, seen in look.groups.items():
         beyond = [each for each, lag in zip(seen.partitions, seen.lags, strict=True) if lag is not None and lag < 0]
         if beyond:
-            where = say_partitions(each.tp for each in beyond)
+            where = format_partitions(each.tp for each in beyond)
             found.append(f"group {name}: committed beyond the end of the log: {where}; see kcoord groups doctor")
     return found
 
 
-def _is_late(line: LagLine, fail_above: int | None, fail_behind: timedelta | None) -> bool:
+def _is_late(line: LagRow, fail_above: int | None, fail_behind: timedelta | None) -> bool:
     """Returns whether a group exceeds a limit. A group that reads partitions and has committed nothing exceeds any
     limit."""
     is_unknown = line.lag is None and line.partitions > 0 and (fail_above, fail_behind) != (None, None)
@@ -115,25 +115,25 @@ def _is_late(line: LagLine, fail_above: int | None, fail_behind: timedelta | Non
     return is_above or is_behind
 
 
-def _say(line: LagLine, ageless: int) -> str:
+def _say(line: LagRow, ageless: int) -> str:
     if line.lag is None:
-        partitions = say_count(line.partitions, "partition")
+        partitions = format_count(line.partitions, "partition")
         return f"group {line.group}: its lag is not known: nothing is committed for {partitions}"
-    behind = f", {say_duration(line.seconds)} behind" if line.seconds else ""
-    unknown = f"; the age of the lag of {say_count(ageless, 'partition')} is not known" if ageless else ""
+    behind = f", {format_duration(line.seconds)} behind" if line.seconds else ""
+    unknown = f"; the age of the lag of {format_count(ageless, 'partition')} is not known" if ageless else ""
     return f"group {line.group}: lag {line.lag:,}{behind}{unknown}"
 
 
-def _table(lines: Sequence[LagLine], grain: Grain) -> Table:
+def _table(lines: Sequence[LagRow], grain: GroupBy) -> Table:
     named = {
-        Grain.GROUP: [Column("GROUP"), *_COUNTS],
-        Grain.TOPIC: [Column("GROUP"), Column("TOPIC"), *_COUNTS],
-        Grain.PARTITION: [Column("GROUP"), Column("TOPIC"), Column("PARTITION", align="right")],
+        GroupBy.GROUP: [Column("GROUP"), *_COUNTS],
+        GroupBy.TOPIC: [Column("GROUP"), Column("TOPIC"), *_COUNTS],
+        GroupBy.PARTITION: [Column("GROUP"), Column("TOPIC"), Column("PARTITION", align="right")],
     }[grain]
     return Table(columns=[*named, *_FIGURES], rows=[_row(line, grain) for line in lines])
 
 
-def _with_total(table: Table, lines: Sequence[LagLine], grain: Grain) -> Table:
+def _with_total(table: Table, lines: Sequence[LagRow], grain: GroupBy) -> Table:
     """Appends a row with the total if there are at least two rows."""
     if len(lines) < 2:
         return table
@@ -141,18 +141,18 @@ def _with_total(table: Table, lines: Sequence[LagLine], grain: Grain) -> Table:
     return replace(table, rows=[*table.rows, (Cell("TOTAL", "bold"), *row[1:])])
 
 
-def _row(line: LagLine, grain: Grain) -> tuple[Any, ...]:
+def _row(line: LagRow, grain: GroupBy) -> tuple[Any, ...]:
     figures = (line.lag, lag_time(line.seconds))
     match grain:
-        case Grain.GROUP:
+        case GroupBy.GROUP:
             return (line.group, line.partitions, line.unknown, *figures)
-        case Grain.TOPIC:
+        case GroupBy.TOPIC:
             return (line.group, line.topic, line.partitions, line.unknown, *figures)
-        case Grain.PARTITION:
+        case GroupBy.PARTITION:
             return (line.group, line.topic, line.partition, *figures)
 
 
-def _document(line: LagLine) -> dict[str, Any]:
+def _document(line: LagRow) -> dict[str, Any]:
     return {
         "group": line.group or None,
         "topic": line.topic,

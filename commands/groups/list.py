@@ -6,8 +6,8 @@ from typing import Any, Final
 
 import click
 
-from kcoord.admin.groups.group_snapshot import GroupSum
-from kcoord.admin.groups.selection import matching
+from kcoord.admin.groups.group_snapshot import GroupSummary
+from kcoord.admin.groups.selection import matching_names
 from kcoord.admin.model import GroupType, ListedGroup, Refusal
 
 from ..completing import complete_topics
@@ -39,7 +39,7 @@ class Line:
     """A listed group, with its summary if it could be described."""
 
     listed: ListedGroup
-    seen: GroupSum | None
+    seen: GroupSummary | None
 
     @property
     def state(self) -> str:
@@ -98,7 +98,7 @@ def list_groups(
     """
     with open_cluster(connection(ctx)) as cluster:
         listed = cluster.list_groups(states=states, types=types)
-        names = matching(listed.found, pattern) if pattern else sorted(listed.found)
+        names = matching_names(listed.found, pattern) if pattern else sorted(listed.found)
         if only_names and not topics and sort == "name" and not _lacks_states(listed.found.values(), states):
             _show_names(ctx, names, listed.refused)
             return

@@ -6,10 +6,10 @@ from shlex import quote
 
 import click
 
-from kcoord.admin.cluster_client import LiveCluster
-from kcoord.admin.formatting import say_member
-from kcoord.admin.groups.removing import NotAMember, Removed, chosen_members, leaving, remove
-from kcoord.admin.model import Group, LeavingMember, Member
+from kcoord.admin.cluster_client import ClusterClient
+from kcoord.admin.formatting import format_member
+from kcoord.admin.groups.removing import NotAMember, Removed, chosen_members, member_to_remove, remove
+from kcoord.admin.model import Group, Member, MemberToRemove
 from kcoord.errors import ErrorCode
 
 from ..completing import complete_groups
@@ -79,13 +79,13 @@ def _show_plan(ctx: click.Context, group: Group, members: Collection[Member]) ->
 
 def _remove(
     ctx: click.Context,
-    cluster: LiveCluster,
+    cluster: ClusterClient,
     group: Group,
     members: Collection[Member],
     reason: str,
     interrupts: Interrupts,
 ) -> None:
-    going = {leaving(member): member for member in members}
+    going = {member_to_remove(member): member for member in members}
     removed = remove(cluster, group.name, list(going), reason=reason, stop=interrupts)
     try:
         show(
@@ -110,9 +110,9 @@ def _remove(
     end_with(removed.refused)
 
 
-def _tell_interruption(group: Group, going: Mapping[LeavingMember, Member], removed: Removed) -> None:
+def _tell_interruption(group: Group, going: Mapping[MemberToRemove, Member], removed: Removed) -> None:
     done = [each for each, error in removed.errors.items() if error is ErrorCode.none]
-    uncertain = [say_member(going[each]) for each in removed.begun if each not in removed.errors]
+    uncertain = [format_member(going[each]) for each in removed.begun if each not in removed.errors]
     tally = Tally(
         done=len(done),
         refused=len(removed.errors) - len(done),
@@ -124,7 +124,7 @@ def _tell_interruption(group: Group, going: Mapping[LeavingMember, Member], remo
     talk(f"Who is a member now: kcoord groups describe {quote(group.name)} --members. Removing cannot be undone.")
 
 
-def _outcome_table(going: Mapping[LeavingMember, Member], removed: Removed) -> Table:
+def _outcome_table(going: Mapping[MemberToRemove, Member], removed: Removed) -> Table:
     columns = (Column("CLIENT-ID"), Column("HOST"), Column("MEMBER-ID"), Column("INSTANCE-ID"), Column("OUTCOME"))
     rows = [
         (member.client_id, member.host, member.member_id, member.instance_id, _outcome(_error(each, removed)))
@@ -137,7 +137,7 @@ def _outcome(error: str | None) -> Cell:
     return Cell("removed", "green") if error is None else Cell(error, "red")
 
 
-def _error(member: LeavingMember, removed: Removed) -> str | None:
+def _error(member: MemberToRemove, removed: Removed) -> str | None:
     """Returns the error by which a member was not removed, UNKNOWN or NOT_TRIED if it has no answer, None if it was
     removed."""
     if member not in removed.errors:

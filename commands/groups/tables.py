@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from kcoord.admin.durations import say_duration
-from kcoord.admin.formatting import say_count, say_partitions
-from kcoord.admin.groups.group_snapshot import Look, SeenGroup, SeenPartition, Unowned, lag_seconds
+from kcoord.admin.durations import format_duration
+from kcoord.admin.formatting import format_count, format_partitions
+from kcoord.admin.groups.group_snapshot import GroupSnapshot, PartitionLag, Snapshot, UnownedPartitions, lag_seconds
 from kcoord.admin.model import Bounds, Member
 
 from ..output.tables import ByColumn, Cell, Column, Table, Value
@@ -70,7 +70,7 @@ STATE_COLUMNS: Final = (
 )
 
 
-def describe_tables(look: Look, *, with_partitions: bool, with_members: bool, is_wide: bool) -> Iterator[Table]:
+def describe_tables(look: Snapshot, *, with_partitions: bool, with_members: bool, is_wide: bool) -> Iterator[Table]:
     """Yields the tables of each group: partitions and members, the first one titled with a heading of the group."""
     for seen in look.groups.values():
         tables = []
@@ -85,24 +85,24 @@ def describe_tables(look: Look, *, with_partitions: bool, with_members: bool, is
         yield from others
 
 
-def group_heading(seen: SeenGroup, at: float) -> str:
+def group_heading(seen: GroupSnapshot, at: float) -> str:
     group = seen.group
     facts = [
         group.name,
         group.state,
         f"{group.type.value} {group.protocol}".strip(),
-        say_count(len(group.members), "member"),
+        format_count(len(group.members), "member"),
         f"coordinator {group.coordinator.host}:{group.coordinator.port} (id {group.coordinator.id})",
     ]
     if group.epoch is not None:
         facts.append(f"epoch {group.epoch}, assignment epoch {group.assignment_epoch}")
     if seen.total_lag is not None:
         behind = seen.worst_seconds(at)
-        facts.append(f"lag {seen.total_lag:,}" + (f", {say_duration(behind)} behind" if behind else ""))
+        facts.append(f"lag {seen.total_lag:,}" + (f", {format_duration(behind)} behind" if behind else ""))
     return " · ".join(facts)
 
 
-def partitions_table(seen: SeenGroup, at: float, *, is_wide: bool) -> Table:
+def partitions_table(seen: GroupSnapshot, at: float, *, is_wide: bool) -> Table:
     """Returns the table of a group's partitions. Wide columns are made only where they are shown, since there may be
     many thousands of rows.
 
@@ -120,10 +120,10 @@ def partitions_table(seen: SeenGroup, at: float, *, is_wide: bool) -> Table:
     )
 
 
-def _starts_ahead(seen: SeenGroup) -> list[int | None]:
+def _starts_ahead(seen: GroupSnapshot) -> list[int | None]:
     """Returns the log start of each partition if any committed offset is below it, else an empty list."""
     unowned = seen.partitions
-    if isinstance(unowned, Unowned):
+    if isinstance(unowned, UnownedPartitions):
         offsets: Iterable[int | None] = unowned.offsets
         bounds: Sequence[Bounds | None] = unowned.bounds
     else:
@@ -137,8 +137,8 @@ def _starts_ahead(seen: SeenGroup) -> list[int | None]:
     return starts if is_behind else []
 
 
-def _partitions_table(seen: SeenGroup, at: float, *, is_wide: bool) -> Table:
-    if isinstance(seen.partitions, Unowned) and not is_wide and not seen.group.members:
+def _partitions_table(seen: GroupSnapshot, at: float, *, is_wide: bool) -> Table:
+    if isinstance(seen.partitions, UnownedPartitions) and not is_wide and not seen.group.members:
         return Table(columns=PARTITION_COLUMNS, rows=_unowned_rows(seen.partitions))
     rows = _partition_rows(seen.partitions, at)
     if is_wide:
@@ -154,7 +154,7 @@ def _instance(owner: Member | None) -> str | None:
     return owner.instance_id if owner else None
 
 
-def _partition_rows(partitions: Iterable[SeenPartition], at: float) -> list[tuple[Value, ...]]:
+def _partition_rows(partitions: Iterable[PartitionLag], at: float) -> list[tuple[Value, ...]]:
     return [
         (
             topic,
@@ -170,7 +170,7 @@ def _partition_rows(partitions: Iterable[SeenPartition], at: float) -> list[tupl
     ]
 
 
-def _unowned_rows(partitions: Unowned) -> ByColumn:
+def _unowned_rows(partitions: UnownedPartitions) -> ByColumn:
     """Returns the rows of partitions without owners and times, column by column."""
     return ByColumn(
         partitions.topics,
@@ -183,7 +183,7 @@ def _unowned_rows(partitions: Unowned) -> ByColumn:
     )
 
 
-def _wide_cells(seen: SeenPartition) -> tuple[Value, ...]:
+def _wide_cells(seen: PartitionLag) -> tuple[Value, ...]:
     _, committed, bounds, owner, _, _ = seen
     return (
         _instance(owner),
@@ -209,8 +209,8 @@ def _member_row(member: Member) -> tuple[Value, ...]:
         member.instance_id,
         member.epoch,
         None if member.assignment is None else len(member.assignment),
-        say_partitions(member.assignment or ()) or None,
-        (say_partitions(member.target or ()) or "nothing") if has_other_target else None,
+        format_partitions(member.assignment or ()) or None,
+        (format_partitions(member.target or ()) or "nothing") if has_other_target else None,
         member.subscribed_regex or ", ".join(member.subscription or ()) or None,
         member.rack,
     )
@@ -228,22 +228,22 @@ def _without_empty(table: Table) -> Table:
 # For CSV, all groups are in one table.
 
 
-def partitions_with_group(look: Look) -> Table:
+def partitions_with_group(look: Snapshot) -> Table:
     tables = [(seen.group.name, partitions_table(seen, look.at, is_wide=True)) for seen in look.groups.values()]
     rows = [(name, *row) for name, table in tables for row in table.rows]
     return Table(columns=(Column("GROUP"), *WIDE_COLUMNS), rows=rows)
 
 
-def members_with_group(look: Look) -> Table:
+def members_with_group(look: Snapshot) -> Table:
     rows = [(each.group.name, *_member_row(member)) for each in look.groups.values() for member in each.group.members]
     return Table(columns=(Column("GROUP"), *MEMBER_COLUMNS), rows=rows)
 
 
-def states_table(look: Look) -> Table:
+def states_table(look: Snapshot) -> Table:
     return Table(columns=STATE_COLUMNS, rows=[_state_row(each, look.at) for each in look.groups.values()])
 
 
-def _state_row(seen: SeenGroup, at: float) -> tuple[Value, ...]:
+def _state_row(seen: GroupSnapshot, at: float) -> tuple[Value, ...]:
     group = seen.group
     return (
         *(group.name, state_cell(group.state), group.type.value, group.protocol or None, len(group.members)),
@@ -263,4 +263,4 @@ def lag_time(seconds: float | None) -> Cell | None:
     """Formats lag in time for people; the raw value, in seconds, is for CSV."""
     if not seconds:
         return None if seconds is None else _AT_THE_END
-    return Cell(say_duration(seconds), raw=round(seconds, 3))
+    return Cell(format_duration(seconds), raw=round(seconds, 3))

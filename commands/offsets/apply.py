@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from kcoord.admin.offsets.applying import check
-from kcoord.admin.offsets.checking import WorldChanged
+from kcoord.admin.offsets.checking import StalePlan
 from kcoord.admin.offsets.files.plan_files import plan_document, read_plan
 
 from ..opening import open_cluster
@@ -42,7 +42,7 @@ def apply_plan(ctx: click.Context, path: Path, doing: Doing) -> None:
         show(ctx, "offsets-plan", lambda: plan_document(plan), lambda: [plan_table(plan)])
         try:
             check(cluster, plan)
-        except WorldChanged as changed:
+        except StalePlan as changed:
             tell_differences(changed)
             raise
     talk("The plan still holds. Nothing was changed: add --execute to do it.")

@@ -6,16 +6,16 @@ from datetime import UTC, datetime
 
 import click
 
-from kcoord.admin.cluster_client import LiveCluster
-from kcoord.admin.groups.selection import NoneChosen
+from kcoord.admin.cluster_client import ClusterClient
+from kcoord.admin.groups.selection import NoGroupSelected
 from kcoord.admin.model import Refusal
 from kcoord.admin.name_patterns import compile_name_pattern
 from kcoord.admin.offsets.comparing import Origin, origin_of
 from kcoord.admin.offsets.files.exporting import Exported, export
-from kcoord.admin.offsets.files.importing import targets
+from kcoord.admin.offsets.files.importing import offsets_by_group
 from kcoord.admin.offsets.files.offset_lines import OffsetLine
 from kcoord.admin.offsets.marking import mark_lines
-from kcoord.admin.offsets.planning import plan_listed
+from kcoord.admin.offsets.planning import plan_from_files
 from kcoord.admin.offsets.plans import Risk, Verb
 
 from ..cluster_names import place_connection, place_given, place_of
@@ -82,9 +82,9 @@ def copy_offsets(
             lines, unread = _marked(here, exported.lines, there)
         for line in (*exported.notes, *map(str, unread)):
             talk(f"kcoord: {line}")
-        planned = plan_listed(
+        planned = plan_from_files(
             there,
-            targets(lines),
+            offsets_by_group(lines),
             verb=Verb.COPY,
             target=source,
             now=datetime.now(UTC),
@@ -94,12 +94,12 @@ def copy_offsets(
         show_and_do(ctx, there, planned, doing, where=as_given(ctx, place_given(ctx, target)))
 
 
-def _exported(cluster: LiveCluster, pattern: re.Pattern[str]) -> Exported:
+def _exported(cluster: ClusterClient, pattern: re.Pattern[str]) -> Exported:
     """Exports the offsets of the matching groups. Raises NotAllRead unless all of them can be read."""
     listed = cluster.list_groups()
     names = [name for name in listed.found if pattern.fullmatch(name)]
     if not names and not listed.refused:
-        raise NoneChosen(f"no group's name is {pattern.pattern!r}: there are {len(listed.found)}")
+        raise NoGroupSelected(f"no group's name is {pattern.pattern!r}: there are {len(listed.found)}")
     exported = export(cluster, names, with_records=False)
     if refused := (*map(str, listed.refused), *exported.refused, *exported.missing):
         raise NotAllRead(f"nothing is copied, as not all can be read: {'; '.join(refused)}")
@@ -107,7 +107,7 @@ def _exported(cluster: LiveCluster, pattern: re.Pattern[str]) -> Exported:
 
 
 def _marked(
-    source: LiveCluster, lines: Collection[OffsetLine], target: LiveCluster
+    source: ClusterClient, lines: Collection[OffsetLine], target: ClusterClient
 ) -> tuple[list[OffsetLine], tuple[Refusal, ...]]:
     """Adds record marks to the offsets whose logs differ in the target. Also returns what could not be read."""
     topics = target.topics(sorted({line.tp.topic for line in lines})).found

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import click
 
 from kcoord.admin.connecting.connection import Connection
-from kcoord.admin.formatting import say_count
-from kcoord.admin.groups.selection import choose
+from kcoord.admin.formatting import format_count
+from kcoord.admin.groups.selection import select_groups
 from kcoord.admin.offsets.diffing import Diff, Difference, Kind, diff
 from kcoord.admin.offsets.files.documents import read_text
 from kcoord.admin.offsets.files.exporting import export
@@ -58,7 +58,7 @@ def diff_offsets(ctx: click.Context, a: str, b: str, groups: tuple[str, ...], ex
     refused = [f"{name}: {line}" for name, side in zip((a, b), sides, strict=True) for line in side.refused]
     for line in refused:
         talk(f"kcoord: {line}")
-    talk(f"{say_count(len(found.differences), 'difference')}; {say_count(found.same, 'offset')} the same.")
+    talk(f"{format_count(len(found.differences), 'difference')}; {format_count(found.same, 'offset')} the same.")
     sys.exit(1 if found.differences or refused else 0)
 
 
@@ -80,9 +80,9 @@ def _of_cluster(where: Connection, groups: Collection[str]) -> Side:
     A share group commits no offsets; it is reported only if it was named.
     """
     with open_cluster(where) as cluster:
-        names, unlisted = choose(cluster, names=sorted(groups), everything=not groups)
+        names, unlisted = select_groups(cluster, names=sorted(groups), everything=not groups)
         exported = export(cluster, names, with_records=False)
-    sharing = [f"group {name!r} is a share group, which commits no offsets" for name in exported.sharing if groups]
+    sharing = [f"group {name!r} is a share group, which commits no offsets" for name in exported.share_groups if groups]
     return Side(exported.lines, (*map(str, unlisted), *exported.refused, *sharing))
 
 

@@ -6,9 +6,9 @@ from typing import Final
 
 import click
 
-from kcoord.admin.formatting import say_count
-from kcoord.admin.groups.selection import choose
-from kcoord.admin.offsets.files.documents import write_whole
+from kcoord.admin.formatting import format_count
+from kcoord.admin.groups.selection import select_groups
+from kcoord.admin.offsets.files.documents import write_atomically
 from kcoord.admin.offsets.files.exporting import csv_lines, export, json_lines
 
 from ..groups.choice import Choice, group_choice
@@ -67,7 +67,9 @@ def export_offsets(
     four. JSON lines are described in docs/offsets-files.md.
     """
     with open_cluster(offsets_connection(ctx)) as cluster, progress("reading offsets"):
-        names, unlisted = choose(cluster, names=choice.names, pattern=choice.pattern, everything=choice.everything)
+        names, unlisted = select_groups(
+            cluster, names=choice.names, pattern=choice.pattern, everything=choice.everything
+        )
         exported = export(cluster, names, with_records=with_records and form == "jsonl")
     is_one = len(choice.names) == 1 and not choice.pattern
     lines = csv_lines(exported.lines, with_group=not is_one) if form == "csv" else json_lines(exported.lines)
@@ -82,6 +84,6 @@ def export_offsets(
     elif refused and overwrites and path.exists():
         raise PartialExport(f"{path} is left as it was: not all groups could be read. Take another name for the others")
     else:
-        write_whole(path, text, overwrites=overwrites)
-        talk(f"{say_count(len(exported.lines), 'offset')} of {say_count(len(with_offsets), 'group')}: {path}")
+        write_atomically(path, text, overwrites=overwrites)
+        talk(f"{format_count(len(exported.lines), 'offset')} of {format_count(len(with_offsets), 'group')}: {path}")
     sys.exit(1 if refused or exported.gaps or is_lacking_a_named_one else 0)

@@ -6,8 +6,8 @@ from pathlib import Path
 import click
 
 from kcoord.admin.offsets.files.documents import read_text
-from kcoord.admin.offsets.files.importing import of_groups, read_offsets, rename, targets
-from kcoord.admin.offsets.planning import plan_listed
+from kcoord.admin.offsets.files.importing import offsets_by_group, only_groups, read_offsets, rename_groups
+from kcoord.admin.offsets.planning import plan_from_files
 from kcoord.admin.offsets.plans import Risk, Verb
 
 from ..opening import open_cluster
@@ -67,9 +67,9 @@ def import_offsets(
     records, such as CSV, none are compared, which is said. docs/offsets.md has a table of it.
     """
     lines = read_offsets(read_text(path), str(path), group=groups[0] if len(groups) == 1 else None)
-    listed = targets(rename(of_groups(lines, groups) if groups else lines, renames))
+    listed = offsets_by_group(rename_groups(only_groups(lines, groups) if groups else lines, renames))
     with open_cluster(offsets_connection(ctx)) as cluster:
-        planned = plan_listed(
+        planned = plan_from_files(
             cluster,
             listed,
             verb=Verb.IMPORT,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kcoord.admin.offsets.files.undo_files import UndoPlace
+from kcoord.admin.offsets.files.undo_files import UndoDestination
 from kcoord.admin.offsets.plans import Risk
 from kcoord.admin.offsets.selecting import Selection, parse_selection
 
@@ -18,7 +18,7 @@ from ..options.connection_options import connection
 from ..output.output import talk
 
 if TYPE_CHECKING:
-    from kcoord.admin.connecting.connection import Connection, Given
+    from kcoord.admin.connecting.connection import Connection, ConnectionOptions
 
 Command = Callable[..., Any]
 
@@ -28,7 +28,7 @@ class Doing:
     """The options of a change: whether to apply it, where to save plan and undo file, and how it is interrupted."""
 
     executes: bool
-    undo: UndoPlace
+    undo: UndoDestination
     interrupts: Interrupts
     plan_path: Path | None = None
     overwrites_plan: bool = False
@@ -45,7 +45,7 @@ def doing_options(command: Command) -> Command:
     def done(*args: Any, executes: bool, undo_path: Path | None, undo_folder: Path | None, **others: Any) -> Any:
         if undo_path and undo_folder:
             raise click.UsageError("--undo names the file and --undo-dir its folder: give one of them")
-        undo = UndoPlace(path=undo_path, folder=undo_folder or Path())
+        undo = UndoDestination(path=undo_path, folder=undo_folder or Path())
         with Interrupts() as interrupts:
             return command(*args, doing=Doing(executes=executes, undo=undo, interrupts=interrupts), **others)
 
@@ -101,7 +101,7 @@ def _name_of(risk: Risk) -> str:
     return f"accepts_{risk.value.replace('-', '_')}"
 
 
-def offsets_connection(ctx: click.Context, said: "Given | None" = None) -> "Connection":
+def offsets_connection(ctx: click.Context, said: "ConnectionOptions | None" = None) -> "Connection":
     """Resolves the connection, and warns if it loses the metadata of offsets."""
     where = connection(ctx, said)
     if where.needs_librdkafka:

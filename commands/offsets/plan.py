@@ -11,11 +11,11 @@ from typing import Any, Final
 
 import click
 
-from kcoord.admin.cluster_client import LiveCluster
-from kcoord.admin.formatting import say_count
+from kcoord.admin.cluster_client import ClusterClient
+from kcoord.admin.formatting import format_count
 from kcoord.admin.model import Refusal
-from kcoord.admin.offsets.applying import Applied, Fate, Outcome, apply
-from kcoord.admin.offsets.checking import WorldChanged
+from kcoord.admin.offsets.applying import Applied, Outcome, Status, apply
+from kcoord.admin.offsets.checking import StalePlan
 from kcoord.admin.offsets.files.plan_files import (
     change_document,
     committed_document,
@@ -35,7 +35,7 @@ from .plan_tables import applied_table, plan_table, stays, why_withheld
 
 def show_and_do(
     ctx: click.Context,
-    cluster: LiveCluster,
+    cluster: ClusterClient,
     planned: Planned,
     doing: Doing,
     *,
@@ -93,7 +93,7 @@ def _plan_document(planned: Planned) -> dict[str, Any]:
 
 def do(
     ctx: click.Context,
-    cluster: LiveCluster,
+    cluster: ClusterClient,
     plan: Plan,
     doing: Doing,
     *,
@@ -103,9 +103,9 @@ def do(
     """Applies the plan and shows the outcome; True if any of it failed. Withheld groups are shown as refused."""
     try:
         applied = apply(
-            cluster, plan, undo=doing.undo, now=datetime.now(UTC), wrote=tell_undo_file, stop=doing.interrupts
+            cluster, plan, undo=doing.undo, now=datetime.now(UTC), on_undo_written=tell_undo_file, stop=doing.interrupts
         )
-    except WorldChanged as changed:
+    except StalePlan as changed:
         tell_differences(changed)
         raise
     tried = applied.failed
@@ -136,13 +136,13 @@ def _left_alone(withheld: Iterable[GroupPlan], plan: Plan) -> Iterable[Outcome]:
     for group in withheld:
         for change in group.changes:
             reason = why_withheld(change, plan.accepted)
-            yield Outcome(group=group.group, change=change, fate=Fate.REFUSED, now=change.old, reason=reason)
+            yield Outcome(group=group.group, change=change, status=Status.REFUSED, now=change.old, reason=reason)
 
 
 def _outcome_lines(applied: Applied) -> list[str]:
     if applied.was_stopped:
         return format_interruption(_tally(applied), noun="group", verb="changed")
-    staying = [each for each in applied.outcomes if each.fate is Fate.DONE and stays(each.change)]
+    staying = [each for each in applied.outcomes if each.status is Status.DONE and stays(each.change)]
     changed = len(applied.outcomes) - len(applied.failed) - len(staying)
     of_all = f" of {len(applied.outcomes):,}" if applied.failed else ""
     rest = f", {len(staying):,} {'stays where it was' if len(staying) == 1 else 'stay where they were'}"
@@ -153,19 +153,19 @@ def _outcome_lines(applied: Applied) -> list[str]:
 def _tally(applied: Applied) -> Tally:
     """Counts groups by the worst outcome of their partitions. A group is changed in part if some of its partitions
     were changed."""
-    fates: dict[str, set[Fate]] = defaultdict(set)
+    fates: dict[str, set[Status]] = defaultdict(set)
     for outcome in applied.outcomes:
-        fates[outcome.group].add(outcome.fate)
-    uncertain = [group for group, own in fates.items() if Fate.UNKNOWN in own]
-    done = [group for group, own in fates.items() if own == {Fate.DONE}]
-    untried = [group for group, own in fates.items() if own == {Fate.NOT_TRIED}]
-    written = {Fate.DONE, Fate.OVERWRITTEN}
+        fates[outcome.group].add(outcome.status)
+    uncertain = [group for group, own in fates.items() if Status.UNKNOWN in own]
+    done = [group for group, own in fates.items() if own == {Status.DONE}]
+    untried = [group for group, own in fates.items() if own == {Status.NOT_TRIED}]
+    written = {Status.DONE, Status.OVERWRITTEN}
     in_part = [group for group, own in fates.items() if own & written and group not in {*uncertain, *done}]
     refused = len(fates) - len(uncertain) - len(done) - len(untried) - len(in_part)
     return Tally(done=len(done), in_part=len(in_part), refused=refused, untried=len(untried), uncertain=uncertain)
 
 
-def tell_differences(changed: WorldChanged) -> None:
+def tell_differences(changed: StalePlan) -> None:
     """Reports each difference on a line, unless there is only one, which the error itself names."""
     if len(changed.differences) > 1:
         for line in changed.differences:
@@ -184,25 +184,25 @@ def tell_undo_file(path: Path) -> None:
 def _first_of_each_reason(failed: Iterable[Outcome]) -> Iterable[Outcome]:
     """Returns one outcome for each group and reason: a thousand partitions may fail for one reason. The table has
     all."""
-    tried = [outcome for outcome in failed if outcome.fate is not Fate.NOT_TRIED]
+    tried = [outcome for outcome in failed if outcome.status is not Status.NOT_TRIED]
     return {(outcome.group, outcome.reason): outcome for outcome in reversed(tried)}.values()
 
 
 def _summary(plan: Plan, withheld: Sequence[GroupPlan]) -> str:
     changes = [change for group in plan.groups for change in group.changes]
-    parts = [f"{say_count(len(plan.groups), 'group')}, {say_count(len(changes), 'partition')}"]
+    parts = [f"{format_count(len(plan.groups), 'group')}, {format_count(len(changes), 'partition')}"]
     for effect in (Effect.REPLAYS, Effect.SKIPS):
         records = sum(change.records for change in changes if change.effect is effect)
         if records:
-            parts.append(f"{effect} {say_count(records, 'record')}")
+            parts.append(f"{effect} {format_count(records, 'record')}")
     staying = [change for change in changes if stays(change)]
     if staying:
-        parts.append(f"{say_count(len(staying), 'partition')} {'stays' if len(staying) == 1 else 'stay'}")
+        parts.append(f"{format_count(len(staying), 'partition')} {'stays' if len(staying) == 1 else 'stay'}")
     flagged = [change for change in changes if change.notes]
     if flagged:
         parts.append(f"{len(flagged):,} flagged (-o wide says why)")
     if withheld:
-        parts.append(f"{say_count(len(withheld), 'group')} refused")
+        parts.append(f"{format_count(len(withheld), 'group')} refused")
     return "; ".join(parts) + "."
 
 
@@ -217,7 +217,7 @@ def _applied_document(plan: Plan, applied: Applied) -> dict[str, Any]:
                 "group": outcome.group,
                 **change_document(outcome.change),
                 "now": committed_document(outcome.now),
-                "result": outcome.fate.value,
+                "result": outcome.status.value,
                 "reason": outcome.reason,
             }
             for outcome in applied.outcomes

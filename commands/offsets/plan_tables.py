@@ -3,11 +3,11 @@
 from collections.abc import Collection, Sequence
 from typing import Final
 
-from kcoord.admin.durations import say_duration
-from kcoord.admin.formatting import say_count
-from kcoord.admin.offsets.applying import Applied, Fate, Outcome
-from kcoord.admin.offsets.plans import Change, Effect, GroupPlan, Plan, Risk, Verb, Verdict
-from kcoord.admin.offsets.risks import unaccepted
+from kcoord.admin.durations import format_duration
+from kcoord.admin.formatting import format_count
+from kcoord.admin.offsets.applying import Applied, Outcome, Status
+from kcoord.admin.offsets.plans import Effect, GroupPlan, OffsetChange, Plan, Risk, Verb, Verdict
+from kcoord.admin.offsets.risks import unaccepted_risks
 from kcoord.admin.record_marks import RecordMark
 from kcoord.admin.times import utc_text
 
@@ -57,7 +57,7 @@ def plan_table(plan: Plan, withheld: Sequence[GroupPlan] = ()) -> Table:
     return Table(columns=columns, rows=rows)
 
 
-def _record_times(change: Change) -> tuple[Cell | None, Cell | None]:
+def _record_times(change: OffsetChange) -> tuple[Cell | None, Cell | None]:
     """Returns the times of the compared records in source and target."""
     if change.comparison is None:
         return None, None
@@ -73,21 +73,21 @@ def _time(mark: RecordMark | None, style: str) -> Cell | None:
     return Cell(text.replace("T", " "), style=style, raw=text)
 
 
-def _refused_cell(change: Change, plan: Plan) -> Cell:
+def _refused_cell(change: OffsetChange, plan: Plan) -> Cell:
     return Cell(why_withheld(change, plan.accepted), style="bold red")
 
 
-def _first_cells(group: str, change: Change) -> tuple[str, str, int, int | None, int | None]:
+def _first_cells(group: str, change: OffsetChange) -> tuple[str, str, int, int | None, int | None]:
     old = change.old.offset if change.old else None
     new = change.new.offset if change.new else None
     return group, change.tp.topic, change.tp.partition, old, new
 
 
-def _difference(change: Change) -> Cell | None:
+def _difference(change: OffsetChange) -> Cell | None:
     return None if change.difference is None else Cell(f"{change.difference:+d}", raw=change.difference)
 
 
-def format_effect(change: Change, *, exists: bool = True) -> str:
+def format_effect(change: OffsetChange, *, exists: bool = True) -> str:
     """Formats the effect of a change, such as `replays 1,200 records spanning 3h 12m`.
 
     The span is from the time of the first of these records to that of the last.
@@ -101,11 +101,11 @@ def format_effect(change: Change, *, exists: bool = True) -> str:
         return "stays" if stays(change) else "moves over no records"
     span = ""
     if change.times is not None and change.records > 1:
-        span = f" spanning {say_duration((change.times.last - change.times.first) / 1000)}"
-    return f"{change.effect} {say_count(change.records, 'record')}{span}"
+        span = f" spanning {format_duration((change.times.last - change.times.first) / 1000)}"
+    return f"{change.effect} {format_count(change.records, 'record')}{span}"
 
 
-def stays(change: Change) -> bool:
+def stays(change: OffsetChange) -> bool:
     """Returns whether a change leaves the offset where it is. Other parts of the commit may change."""
     return change.old is not None and change.new is not None and change.old.offset == change.new.offset
 
@@ -126,7 +126,7 @@ def applied_table(applied: Applied) -> Table:
             *_first_cells(outcome.group, outcome.change),
             (outcome.now and outcome.now.offset) if outcome.was_read else "?",
             _result(outcome),
-            format_effect(outcome.change) if outcome.fate is Fate.DONE else "",
+            format_effect(outcome.change) if outcome.status is Status.DONE else "",
             _flags(outcome.change),
             outcome.reason or _reasons(outcome.change),
             *(_record_times(outcome.change) if are_compared else ()),
@@ -137,21 +137,21 @@ def applied_table(applied: Applied) -> Table:
 
 
 def _result(outcome: Outcome) -> Cell:
-    if outcome.fate is not Fate.DONE:
-        return Cell(outcome.fate.value, style="bold red")
+    if outcome.status is not Status.DONE:
+        return Cell(outcome.status.value, style="bold red")
     return Cell("unchanged") if stays(outcome.change) else Cell("done", style="green")
 
 
-def _flags(change: Change) -> Cell:
+def _flags(change: OffsetChange) -> Cell:
     return Cell(", ".join(note.flag for note in change.notes), style="yellow")
 
 
-def _reasons(change: Change) -> str:
+def _reasons(change: OffsetChange) -> str:
     return "; ".join(note.reason for note in change.notes)
 
 
-def why_withheld(change: Change, accepted: Collection[Risk]) -> str:
-    risks = unaccepted(change, accepted)
+def why_withheld(change: OffsetChange, accepted: Collection[Risk]) -> str:
+    risks = unaccepted_risks(change, accepted)
     if not risks:
         return "not done, as other partitions of its group are refused"
     return f"refused: {', '.join(risks)}"

@@ -6,12 +6,12 @@ from typing import Any
 
 import click
 
-from kcoord.admin.groups.selection import choose
+from kcoord.admin.groups.selection import select_groups
 from kcoord.admin.offsets.files.documents import BadDocument, read_text
-from kcoord.admin.offsets.files.importing import of_groups, read_offsets, targets
-from kcoord.admin.offsets.planning import plan_listed, plan_reset
+from kcoord.admin.offsets.files.importing import offsets_by_group, only_groups, read_offsets
+from kcoord.admin.offsets.planning import plan_from_files, plan_reset
 from kcoord.admin.offsets.plans import Risk, Verb
-from kcoord.admin.offsets.resetting import ToListed
+from kcoord.admin.offsets.resetting import OffsetsFromFile
 from kcoord.admin.offsets.selecting import Selection, selects
 
 from ..groups.choice import Choice, group_choice
@@ -64,9 +64,11 @@ def reset(
     scope = selections if isinstance(target, Path) else scope_of(selections, all_topics)
     with open_cluster(offsets_connection(ctx)) as cluster:
         with progress("reading groups and logs"):
-            names, unlisted = choose(cluster, names=choice.names, pattern=choice.pattern, everything=choice.everything)
+            names, unlisted = select_groups(
+                cluster, names=choice.names, pattern=choice.pattern, everything=choice.everything
+            )
             if isinstance(target, Path):
-                planned = plan_listed(
+                planned = plan_from_files(
                     cluster,
                     _listed(target, choice, names, selections),
                     verb=Verb.RESET,
@@ -80,13 +82,15 @@ def reset(
         show_and_do(ctx, cluster, planned, doing, unlisted=unlisted)
 
 
-def _listed(path: Path, choice: Choice, names: list[str], selections: tuple[Selection, ...]) -> dict[str, ToListed]:
+def _listed(
+    path: Path, choice: Choice, names: list[str], selections: tuple[Selection, ...]
+) -> dict[str, OffsetsFromFile]:
     """Reads the offsets of the selected groups from a file. A named group must be in it; of a pattern, only those in
     it count."""
     lines = read_offsets(read_text(path), str(path), group=names[0] if len(names) == 1 else None)
-    named = of_groups(lines, choice.names)
+    named = only_groups(lines, choice.names)
     others = [line for line in lines if line.group in names and line.group not in choice.names]
-    wanted = targets(line for line in (*named, *others) if not selections or selects(selections, line.tp))
+    wanted = offsets_by_group(line for line in (*named, *others) if not selections or selects(selections, line.tp))
     if not wanted:
         raise BadDocument(f"{path}: it has no offsets of what was named")
     return wanted

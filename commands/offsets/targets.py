@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import click
 
-from kcoord.admin.offsets.resetting import OneTarget, ShiftBy, ToCurrent, ToEarliest, ToLatest, ToOffset, ToTime
+from kcoord.admin.offsets.resetting import ResetTarget, ShiftBy, ToCurrent, ToEarliest, ToLatest, ToOffset, ToTime
 from kcoord.admin.times import parse_ago, parse_datetime, parse_moment
 
 Command = Callable[..., Any]
@@ -44,7 +44,7 @@ def target_options(command: Command) -> Command:
     return aimed
 
 
-def target_of(where: Mapping[str, Any], *, now: datetime) -> OneTarget | Path:
+def target_of(where: Mapping[str, Any], *, now: datetime) -> ResetTarget | Path:
     """Parses the one target that was given; a path if the offsets are in a file. Raises UsageError, BadParameter."""
     if len(where) != 1:
         said = " and ".join(f"--{name.replace('_', '-')}" for name in where)
@@ -56,7 +56,7 @@ def target_of(where: Mapping[str, Any], *, now: datetime) -> OneTarget | Path:
         raise click.BadParameter(str(error), param_hint=f"--{name.replace('_', '-')}") from None
 
 
-def _target(name: str, value: Any, now: datetime) -> OneTarget | Path:
+def _target(name: str, value: Any, now: datetime) -> ResetTarget | Path:
     match name:
         case "to":
             return _shorthand(value, now)
@@ -78,12 +78,12 @@ def _target(name: str, value: Any, now: datetime) -> OneTarget | Path:
             return Path(value)
 
 
-def _shorthand(text: str, now: datetime) -> OneTarget:
+def _shorthand(text: str, now: datetime) -> ResetTarget:
     if text.startswith("@"):
         return ToTime(timestamp=parse_moment(text[1:], now=now))
     if text.isascii() and text.isdecimal():
         return ToOffset(offset=int(text))
-    named: dict[str, OneTarget] = {"earliest": ToEarliest(), "latest": ToLatest(), "current": ToCurrent()}
+    named: dict[str, ResetTarget] = {"earliest": ToEarliest(), "latest": ToLatest(), "current": ToCurrent()}
     if text not in named:
         raise ValueError(f"{text!r} is none of earliest, latest, current, an offset, @-1h, @2026-11-16T10:00")
     return named[text]

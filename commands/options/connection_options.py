@@ -14,7 +14,7 @@ from .shared_options import keep, shared_option, shared_options, shared_values
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
-    from kcoord.admin.connecting.connection import Connection, Given
+    from kcoord.admin.connecting.connection import Connection, ConnectionOptions
 
 _WARNED: Final = "kcoord.warned-of-secrets"
 _SAFER: Final = (
@@ -98,23 +98,23 @@ connection_options = shared_options(BOOTSTRAP, COMMAND_CONFIG, PAIRS, CONTEXT, R
 them."""
 
 
-def given(ctx: click.Context) -> "Given":
+def given(ctx: click.Context) -> "ConnectionOptions":
     """Returns the connection options of the command line alone."""
-    from kcoord.admin.connecting.connection import Given
+    from kcoord.admin.connecting.connection import ConnectionOptions
 
-    known = Given.__dataclass_fields__
-    return Given(**{name: value for name, value in shared_values(ctx).items() if name in known})
+    known = ConnectionOptions.__dataclass_fields__
+    return ConnectionOptions(**{name: value for name, value in shared_values(ctx).items() if name in known})
 
 
-def connection(ctx: click.Context, said: "Given | None" = None) -> "Connection":
+def connection(ctx: click.Context, said: "ConnectionOptions | None" = None) -> "Connection":
     """Resolves the connection from the command line, or from `options` instead, and the environment.
 
     Raises UsageError if no cluster is named. Warnings go to stderr.
     """
-    from kcoord.admin.connecting.connection import NoCluster, resolve
+    from kcoord.admin.connecting.connection import NoCluster, resolve_connection
 
     try:
-        found = resolve(said or given(ctx), os.environ)
+        found = resolve_connection(said or given(ctx), os.environ)
     except NoCluster as error:
         raise click.UsageError(str(error), ctx) from None
     _warn_of_secrets(ctx, (said or given(ctx)).pairs)
@@ -125,7 +125,7 @@ def connection(ctx: click.Context, said: "Given | None" = None) -> "Connection":
     return found
 
 
-def as_given(ctx: click.Context, said: "Given | None" = None) -> str:
+def as_given(ctx: click.Context, said: "ConnectionOptions | None" = None) -> str:
     """Formats the options that name the cluster, for a proposed command that works when it is copied. The values of
     secret -X options are left to the user."""
     from kcoord.admin.connecting.secrets import holds_secret

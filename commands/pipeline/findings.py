@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from kcoord.admin.durations import say_duration
+from kcoord.admin.durations import format_duration
 from kcoord.admin.times import utc_text
 
 from ..output.output import Cell, Table
@@ -11,7 +11,7 @@ from ..output.output import Cell, Table
 
 def span(milliseconds: int | None) -> Cell | None:
     """Formats a duration for people; the raw value, in milliseconds, is for CSV."""
-    return None if milliseconds is None else Cell(say_duration(milliseconds / 1000), raw=milliseconds)
+    return None if milliseconds is None else Cell(format_duration(milliseconds / 1000), raw=milliseconds)
 
 
 def at_text(milliseconds: int | None) -> str | None:

@@ -18,8 +18,8 @@ from kcoord.admin.model import (
     Committed,
     FoundOffset,
     Group,
-    LeavingMember,
     ListedGroup,
+    MemberToRemove,
     Node,
     Position,
     Topic,
@@ -34,7 +34,7 @@ class Refused(RuntimeError):
     much."""
 
 
-class LiveCluster(Protocol):
+class ClusterClient(Protocol):
     # Reading
 
     def cluster_id(self) -> str | None: ...
@@ -95,7 +95,7 @@ class LiveCluster(Protocol):
     def delete_groups(self, names: Collection[str]) -> Answers[str, ErrorCode]: ...
 
     def remove_members(
-        self, group: str, members: Collection[LeavingMember], *, reason: str
-    ) -> Answers[LeavingMember, ErrorCode]: ...
+        self, group: str, members: Collection[MemberToRemove], *, reason: str
+    ) -> Answers[MemberToRemove, ErrorCode]: ...
 
     def close(self) -> None: ...

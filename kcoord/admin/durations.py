@@ -42,7 +42,7 @@ def parse_duration(text: str) -> timedelta:
     raise ValueError(f"{bare!r} is not a span of time: {_EXAMPLES}")
 
 
-def say_duration(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """Formats a duration in its two largest units: 40ms, 0.4s, 45s, 2m 5s, 3h 20m, 6d 4h."""
     if 0 < seconds < 0.0995:
         return f"{max(1, round(seconds * 1000))}ms"

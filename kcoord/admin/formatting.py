@@ -7,31 +7,31 @@ from itertools import groupby
 from kcoord.admin.model import Member, TopicPartition
 
 
-def say_member(member: Member) -> str:
+def format_member(member: Member) -> str:
     """Formats what an operator finds a member by: client id, host, and the instance id or the member id."""
     known_as = f"instance {member.instance_id}" if member.instance_id is not None else member.member_id
     return " ".join(word for word in (member.client_id, member.host.removeprefix("/"), f"({known_as})") if word)
 
 
-def say_partitions(partitions: Iterable[TopicPartition]) -> str:
+def format_partitions(partitions: Iterable[TopicPartition]) -> str:
     """Formats any number of partitions as ranges: `orders 0-3,7; payments 1`."""
     by_topic = groupby(sorted(set(partitions)), key=lambda tp: tp.topic)
-    return "; ".join(f"{topic} {_ranges([tp.partition for tp in tps])}" for topic, tps in by_topic)
+    return "; ".join(f"{topic} {_format_ranges([tp.partition for tp in tps])}" for topic, tps in by_topic)
 
 
-def say_count(count: int, thing: str) -> str:
+def format_count(count: int, thing: str) -> str:
     """Formats a count with its noun: `1 member`, `1,200 members`."""
     return f"{count:,} {thing}" if count == 1 else f"{count:,} {thing}s"
 
 
-def say_some(lines: Collection[str], *, limit: int = 8) -> tuple[str, ...]:
+def first_few(lines: Collection[str], *, limit: int = 8) -> tuple[str, ...]:
     """Returns all lines, or the first ones and a line with the number of the others."""
     if len(lines) <= limit:
         return tuple(lines)
     return (*list(lines)[: limit - 1], f"and {len(lines) - limit + 1:,} more")
 
 
-def say_rate(per_second: float) -> str:
+def rate_text(per_second: float) -> str:
     """Formats a rate: `0/s`, `0.3/s`, `25/s`, `1,200/s`."""
     size = abs(per_second)
     if size < 0.05:
@@ -39,7 +39,7 @@ def say_rate(per_second: float) -> str:
     return f"{per_second:,.1f}/s" if size < 9.95 else f"{per_second:,.0f}/s"
 
 
-def _ranges(numbers: Sequence[int]) -> str:
+def _format_ranges(numbers: Sequence[int]) -> str:
     """Formats ascending numbers as ranges."""
     runs: list[list[int]] = []
     for number in numbers:

@@ -145,7 +145,7 @@ class Committed(NamedTuple):
     offset: int
     leader_epoch: int = -1
     metadata: str = ""
-    told_lag: int | None = None
+    reported_lag: int | None = None
 
 
 class Bounds(NamedTuple):
@@ -155,7 +155,7 @@ class Bounds(NamedTuple):
     end: int
 
 
-def read_on(positions: Iterable[Position], bounds: Mapping[TopicPartition, Bounds]) -> set[Position]:
+def next_positions(positions: Iterable[Position], bounds: Mapping[TopicPartition, Bounds]) -> set[Position]:
     """Returns the position of the next record for each of these positions that has one. For an offset before the start
     of the log that is the start."""
     return {(tp, max(offset, bounds[tp].start)) for tp, offset in positions if tp in bounds and offset < bounds[tp].end}
@@ -182,7 +182,7 @@ class Topic:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LeavingMember:
+class MemberToRemove:
     """A member to remove: by instance id if it is static, otherwise by member id."""
 
     member_id: str = ""

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from kcoord.admin.cluster_client import LiveCluster
+from kcoord.admin.cluster_client import ClusterClient
 from kcoord.admin.connecting.connection import Connection
 from kcoord.admin.waiting import Waits
 
@@ -11,7 +11,7 @@ from kcoord.admin.waiting import Waits
 @contextmanager
 def open_cluster(
     connection: Connection, *, about: Sequence[str] = (), waits: Waits | None = None
-) -> Iterator[LiveCluster]:
+) -> Iterator[ClusterClient]:
     """Opens a client for the length of the context. `about` names the groups of the first requests, if they are known
     beforehand. `waits` shows what the client is waiting for."""
     cluster = _open(connection, about, waits)
@@ -21,7 +21,7 @@ def open_cluster(
         cluster.close()
 
 
-def _open(connection: Connection, about: Sequence[str], waits: Waits | None) -> LiveCluster:
+def _open(connection: Connection, about: Sequence[str], waits: Waits | None) -> ClusterClient:
     if connection.needs_librdkafka:
         from kcoord.admin.librdkafka.cluster import LibrdkafkaCluster
 

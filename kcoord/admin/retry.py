@@ -17,10 +17,10 @@ from kcoord.errors import ErrorCode
 Item = TypeVar("Item", bound=Hashable)
 Value = TypeVar("Value")
 
-FIRST_PAUSE: Final = 0.05
-LONGEST_PAUSE: Final = 1.0
+INITIAL_BACKOFF: Final = 0.05
+MAX_BACKOFF: Final = 1.0
 
-PASSING: Final = frozenset(
+RETRIABLE: Final = frozenset(
     {
         ErrorCode.coordinator_load_in_progress,
         ErrorCode.coordinator_not_available,
@@ -39,7 +39,7 @@ PASSING: Final = frozenset(
 )
 """Errors that may be gone at the next attempt (RetriableException in Kafka's clients)."""
 
-MAY_LAST: Final[Mapping[ErrorCode, float]] = {
+ERROR_TIMEOUTS: Final[Mapping[ErrorCode, float]] = {
     ErrorCode.leader_not_available: 2.0,
     ErrorCode.network_exception: 5.0,
     ErrorCode.coordinator_not_available: 5.0,
@@ -49,12 +49,12 @@ MAY_LAST: Final[Mapping[ErrorCode, float]] = {
     ErrorCode.request_timed_out: 0.0,
 }
 """How many seconds a reader retries after errors that may last as long as a broker is down."""
-PATIENT: Final[Mapping[ErrorCode, float]] = {}
+NO_ERROR_TIMEOUTS: Final[Mapping[ErrorCode, float]] = {}
 """The `error_timeouts` of callers that would rather wait for the whole timeout than go on without an answer."""
 
 
 @dataclass(slots=True)
-class Round(Generic[Item, Value]):
+class Attempt(Generic[Item, Value]):
     """The result of one attempt: values, and refusals by item."""
 
     found: dict[Item, Value] = field(default_factory=dict)
@@ -63,7 +63,7 @@ class Round(Generic[Item, Value]):
     def refuse(self, item: Item, what: str, error: ErrorCode, message: str | None = None) -> None:
         self.refused[item] = Refusal(what=what, error=error, message=message or "")
 
-    def take(self, asked: Collection[Item], answered: "Round[Item, Value]") -> list[Item]:
+    def merge(self, asked: Collection[Item], answered: "Attempt[Item, Value]") -> list[Item]:
         """Merges the answers for the items that were asked for, ignores all others, and returns the items without an
         answer."""
         unanswered = []
@@ -77,13 +77,13 @@ class Round(Generic[Item, Value]):
         return unanswered
 
 
-def settle(
+def retry_until_resolved(
     items: Collection[Item],
-    ask: Callable[[list[Item], Round[Item, Value]], None],
+    ask: Callable[[list[Item], Attempt[Item, Value]], None],
     *,
-    patience: float,
-    passing: frozenset[ErrorCode] = PASSING,
-    may_last: Mapping[ErrorCode, float] = MAY_LAST,
+    timeout: float,
+    retriable: frozenset[ErrorCode] = RETRIABLE,
+    error_timeouts: Mapping[ErrorCode, float] = ERROR_TIMEOUTS,
     waits: Waits | None = None,
 ) -> Answers[Item, Value]:
     """Asks for all items, and retries those with a retriable error, with exponential backoff, until all are resolved or
@@ -96,32 +96,33 @@ def settle(
     refused: dict[Item, Refusal] = {}
     pending = list(dict.fromkeys(items))
     start = time.monotonic()
-    pause = FIRST_PAUSE
+    backoff = INITIAL_BACKOFF
     with ExitStack() as waiting:
         while pending:
-            told: Round[Item, Value] = Round()
-            ask(pending, told)
-            found |= told.found
-            refused |= told.refused
-            asked_again_at = time.monotonic() + pause - start
+            attempt: Attempt[Item, Value] = Attempt()
+            ask(pending, attempt)
+            found |= attempt.found
+            refused |= attempt.refused
+            asked_again_at = time.monotonic() + backoff - start
             pending = [
                 item
-                for item, refusal in told.refused.items()
-                if refusal.error in passing and asked_again_at <= min(patience, may_last.get(refusal.error, patience))
+                for item, refusal in attempt.refused.items()
+                if refusal.error in retriable
+                and asked_again_at <= min(timeout, error_timeouts.get(refusal.error, timeout))
             ]
             if not pending:
                 break
-            if waits is not None and pause == FIRST_PAUSE:
-                waiting.enter_context(waits.on(_format_pending(pending, told)))
-            time.sleep(pause)
-            pause = min(2 * pause, LONGEST_PAUSE)
+            if waits is not None and backoff == INITIAL_BACKOFF:
+                waiting.enter_context(waits.on(_format_pending(pending, attempt)))
+            time.sleep(backoff)
+            backoff = min(2 * backoff, MAX_BACKOFF)
             for item in pending:
                 del refused[item]
     return Answers(found=found, refused=tuple(dict.fromkeys(refused.values())))
 
 
-def _format_pending(pending: Collection[Item], told: Round[Item, Value]) -> str:
+def _format_pending(pending: Collection[Item], attempt: Attempt[Item, Value]) -> str:
     """Formats the first refusal that is retried, and how many more there are."""
     first = next(iter(pending))
     others = f" and {len(pending) - 1:,} more" if len(pending) > 1 else ""
-    return f"{told.refused[first]}{others}"
+    return f"{attempt.refused[first]}{others}"

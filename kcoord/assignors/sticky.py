@@ -23,11 +23,11 @@ def assign_sticky(subscribers: Collection[Subscriber], counts: PartitionCounts) 
     for each in subscribers:
         for topic, index in sorted(each.owned):
             if topic in each.topics and index < counts.get(topic, 0):
-                shares.keep((topic, index), each.member_id)
+                shares.claim((topic, index), each.member_id)
     for topic in sorted(shares.wanting, key=lambda name: (len(shares.wanting[name]), name)):
         for index in range(counts.get(topic, 0)):
-            shares.give_to_the_poorest((topic, index))
-    shares.even_out()
+            shares.assign_to_least_loaded((topic, index))
+    shares.balance()
     return shares.plan()
 
 
@@ -42,18 +42,18 @@ class _Shares:
                 self.wanting.setdefault(topic, []).append(each.member_id)
         self._held: dict[str, dict[str, set[int]]] = {each.member_id: {} for each in subscribers}
         self._load: dict[str, int] = dict.fromkeys(self._held, 0)
-        self._placed: set[Partition] = set()
+        self._assigned: set[Partition] = set()
 
-    def keep(self, partition: Partition, member_id: str) -> None:
+    def claim(self, partition: Partition, member_id: str) -> None:
         """Assigns the partition to the first member that claims it."""
-        if partition not in self._placed:
-            self._place(partition, member_id)
+        if partition not in self._assigned:
+            self._assign(partition, member_id)
 
-    def give_to_the_poorest(self, partition: Partition) -> None:
-        if partition not in self._placed:
-            self._place(partition, min(self.wanting[partition[0]], key=lambda member: (self._load[member], member)))
+    def assign_to_least_loaded(self, partition: Partition) -> None:
+        if partition not in self._assigned:
+            self._assign(partition, min(self.wanting[partition[0]], key=lambda member: (self._load[member], member)))
 
-    def even_out(self) -> None:
+    def balance(self) -> None:
         while path := self._path():
             for giver, topic, taker in path:
                 self._move(giver, topic, taker)
@@ -78,19 +78,19 @@ class _Shares:
     def _path_from(self, richest: str, least: int) -> list[_Move]:
         """Returns the moves, the last one first: a member in between gives before it takes. Empty if the member can
         give to nobody."""
-        came = self._reachable(richest, least)
-        poorest = min(came, key=self._load.__getitem__, default=richest)  # the nearest of equals
+        reached_by = self._reachable(richest, least)
+        poorest = min(reached_by, key=self._load.__getitem__, default=richest)  # the nearest of equals
         if self._load[richest] - self._load[poorest] < _ENOUGH:
             return []
-        path = [came[poorest]]
+        path = [reached_by[poorest]]
         while (giver := path[-1][0]) != richest:
-            path.append(came[giver])
+            path.append(reached_by[giver])
         return path
 
     def _reachable(self, richest: str, least: int) -> dict[str, _Move]:
         """Returns the last move of the path to each reachable member, the nearest first. It stops at a member with the
         least load, for none has less."""
-        came: dict[str, _Move] = {}
+        reached_by: dict[str, _Move] = {}
         seen_topics: set[str] = set()
         waiting = deque([richest])
         while waiting:
@@ -98,19 +98,19 @@ class _Shares:
             for topic in sorted(self._held[giver].keys() - seen_topics):
                 seen_topics.add(topic)
                 for taker in self.wanting[topic]:
-                    if taker == richest or taker in came:
+                    if taker == richest or taker in reached_by:
                         continue
-                    came[taker] = giver, topic, taker
+                    reached_by[taker] = giver, topic, taker
                     if self._load[taker] == least:
-                        return came
+                        return reached_by
                     waiting.append(taker)
-        return came
+        return reached_by
 
-    def _place(self, partition: Partition, member_id: str) -> None:
+    def _assign(self, partition: Partition, member_id: str) -> None:
         topic, index = partition
         self._held[member_id].setdefault(topic, set()).add(index)
         self._load[member_id] += 1
-        self._placed.add(partition)
+        self._assigned.add(partition)
 
     def _move(self, giver: str, topic: str, taker: str) -> None:
         index = max(self._held[giver][topic])

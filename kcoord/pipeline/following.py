@@ -31,7 +31,7 @@ from pyspark.sql.functions import col, when
 from pyspark.sql.streaming.query import StreamingQuery
 
 from kcoord.admin.connecting.connection import Connection
-from kcoord.admin.wire.fetching import Fetching
+from kcoord.admin.wire.fetching import LogFetcher
 from kcoord.pipeline.decode_job import ASIDE, NotRead, Summary, rejections
 from kcoord.pipeline.decoding.row_filter import Wanted
 from kcoord.pipeline.follow_folder import DECODED, alone, check_path, clear, overwrite, overwrite_by_none, prepare
@@ -166,7 +166,7 @@ def follow_alone(
 def check_cluster(connection: Connection) -> None:
     """Checks the connection here, so that an error does not first appear in a Spark worker."""
     check_connection(connection)
-    with closing(Fetching(connection)) as fetching:
+    with closing(LogFetcher(connection)) as fetching:
         find_topics(connection, fetching, Choice(log_ends=False))
 
 

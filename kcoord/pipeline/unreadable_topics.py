@@ -11,8 +11,8 @@ from contextlib import closing, contextmanager
 from typing import Final
 
 from kcoord.admin.connecting.connection import Connection
-from kcoord.admin.retry import PASSING
-from kcoord.admin.wire.fetching import Fetching
+from kcoord.admin.retry import RETRIABLE
+from kcoord.admin.wire.fetching import LogFetcher
 from kcoord.pipeline.sources.live_log import GONE
 from kcoord.pipeline.sources.live_plan import Choice, NothingToRead, find_topics
 
@@ -45,14 +45,16 @@ class Unread:
         return new
 
     def _refused(self) -> list[str]:
-        with closing(Fetching(self._connection)) as fetching:
+        with closing(LogFetcher(self._connection)) as fetching:
             topics, refused = find_topics(self._connection, fetching, self._choice)
             ends = fetching.stable_ends([tp for topic in topics for tp in topic.partitions])
         # A missing topic is reported only if the user named it; the reader reports other topics as gaps.
         lasting = [
-            each for each in refused if each.error not in PASSING and (self._choice.topics or each.error not in GONE)
+            each for each in refused if each.error not in RETRIABLE and (self._choice.topics or each.error not in GONE)
         ]
-        return [str(each) for each in (*lasting, *(each for each in ends.refused if each.error not in PASSING | GONE))]
+        return [
+            str(each) for each in (*lasting, *(each for each in ends.refused if each.error not in RETRIABLE | GONE))
+        ]
 
 
 @contextmanager

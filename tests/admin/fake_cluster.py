@@ -22,7 +22,7 @@ def connection(bootstrap: str, *, timeout: float = PATIENCE) -> Connection:
     return Connection(bootstrap=tuple(bootstrap.split(",")), request_timeout=timeout)
 
 
-class LiveWorld:
+class LiveFixture:
     """A cluster, kcoord's client of it, and helpers to produce and to join. The connections of members stay open."""
 
     def __init__(self, bootstrap: str) -> None:
@@ -103,8 +103,8 @@ class LiveWorld:
             return int(client.ask(FIND_COORDINATOR, 3, key=group, key_type=0).node_id)
 
     def _client(self, node: int) -> Client:
-        place = self.cluster.nodes()[node]
-        return Client(place.host, place.port, timeout=PATIENCE)
+        broker = self.cluster.nodes()[node]
+        return Client(broker.host, broker.port, timeout=PATIENCE)
 
 
 def orders(*numbers: int) -> bytes:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from kcoord.admin.groups.group_snapshot import Look, SeenGroup, SeenPartition, lag_of
+from kcoord.admin.groups.group_snapshot import GroupSnapshot, PartitionLag, Snapshot, lag_of
 from kcoord.admin.model import Bounds, Committed, Group, GroupType, Member, Node, Refusal, Topic, TopicPartition
 
 NOW = 1_800_000_000.0
@@ -18,7 +18,7 @@ def tp(text: str) -> TopicPartition:
 def member(name: str, *owned: str, topics: Iterable[str] | None = None, **changes: Any) -> Member:
     """Builds a member, by default with a subscription to the topics that it owns."""
     partitions = tuple(map(tp, owned))
-    told: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "member_id": f"{name}-id",
         "instance_id": None,
         "client_id": name,
@@ -26,11 +26,11 @@ def member(name: str, *owned: str, topics: Iterable[str] | None = None, **change
         "assignment": partitions,
         "subscription": tuple(sorted({each.topic for each in partitions} if topics is None else topics)),
     }
-    return Member(**told | changes)
+    return Member(**fields | changes)
 
 
 def group(*members: Member, state: str = "Stable", kind: GroupType = GroupType.CLASSIC, **changes: Any) -> Group:
-    told: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "name": "g",
         "type": kind,
         "state": state,
@@ -39,7 +39,7 @@ def group(*members: Member, state: str = "Stable", kind: GroupType = GroupType.C
         "coordinator": NODE,
         "members": members,
     }
-    return Group(**told | changes)
+    return Group(**fields | changes)
 
 
 def seen_partition(
@@ -48,8 +48,8 @@ def seen_partition(
     bounds: Bounds | None,
     owner: Member | None,
     next_record_at: int | None = None,
-) -> SeenPartition:
-    return SeenPartition(tp, committed, bounds, owner, lag_of(committed, bounds), next_record_at)
+) -> PartitionLag:
+    return PartitionLag(tp, committed, bounds, owner, lag_of(committed, bounds), next_record_at)
 
 
 def seen(
@@ -57,19 +57,19 @@ def seen(
     logs: Mapping[str, tuple[int | None, int, int] | None] | None = None,
     *,
     next_record_at: float | None = None,
-) -> SeenGroup:
+) -> GroupSnapshot:
     """Builds a group. Each log is (committed, start, end), or None if its bounds are unknown; `next_record_at` is in
     seconds."""
     logs = logs or {}
     owners = of.owners
     names = {*map(tp, logs), *owners}
-    return SeenGroup(
+    return GroupSnapshot(
         group=of, partitions=tuple(_partition(name, logs, owners, next_record_at) for name in sorted(names))
     )
 
 
-def look(*groups: SeenGroup, after: float = 0.0, refused: Iterable[Refusal] = ()) -> Look:
-    return Look(at=NOW + after, groups={each.group.name: each for each in groups}, refused=tuple(refused))
+def snapshot(*groups: GroupSnapshot, after: float = 0.0, refused: Iterable[Refusal] = ()) -> Snapshot:
+    return Snapshot(at=NOW + after, groups={each.group.name: each for each in groups}, refused=tuple(refused))
 
 
 def topic(name: str, partitions: int) -> Topic:
@@ -81,7 +81,7 @@ def _partition(
     logs: Mapping[str, tuple[int | None, int, int] | None],
     owners: Mapping[TopicPartition, Member],
     next_record_at: float | None,
-) -> SeenPartition:
+) -> PartitionLag:
     known = logs.get(str(name), (None, 0, 0))
     committed, start, end = known if known else (5, 0, 0)
     return seen_partition(

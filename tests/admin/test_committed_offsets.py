@@ -17,13 +17,13 @@ def test_each_partition_has_what_its_columns_say() -> None:
     commits = Commits(
         [
             TopicCommits("orders", (0, 2), (7, 9), (-1, 4), [None, "note"]),
-            TopicCommits("paid", (1,), (5,), (0,), [""], told_lags=(3,)),
+            TopicCommits("paid", (1,), (5,), (0,), [""], reported_lags=(3,)),
         ]
     )
     assert commits == {
         tp("orders-0"): Committed(7),
         tp("orders-2"): Committed(9, 4, "note"),
-        tp("paid-1"): Committed(5, 0, told_lag=3),
+        tp("paid-1"): Committed(5, 0, reported_lag=3),
     }
     assert len(commits) == 3
     assert tp("orders-1") not in commits

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from kcoord.admin.connecting.connection import Connection
-from kcoord.admin.groups.deleting import Deleted, Fate, delete, plan_deletion
+from kcoord.admin.groups.deleting import Deleted, Status, delete, plan_deletion
 from kcoord.admin.model import Answers, Committed, Group, TopicPartition
-from kcoord.admin.offsets.files.undo_files import UndoPlace, read_undo
+from kcoord.admin.offsets.files.undo_files import UndoDestination, read_undo
 from kcoord.admin.wire.cluster import WireCluster
 from kcoord.errors import ErrorCode
 from kcoord.testing.cluster import Cluster
@@ -27,21 +27,21 @@ class Unsteady(WireCluster):
     """A client of a live cluster that ignores a request, or executes it and answers something else."""
 
     is_deaf = False
-    says: ErrorCode | Exception | None = None
+    answer: ErrorCode | Exception | None = None
     loses_readings_after = False
-    was_told = False
+    was_asked = False
     afterwards: Callable[[], object] = staticmethod(lambda: None)
 
     def delete_groups(self, names: Collection[str]) -> Answers[str, ErrorCode]:
         answers = super().delete_groups([] if self.is_deaf else names)
-        self.was_told = True
+        self.was_asked = True
         self.afterwards()
-        if isinstance(self.says, Exception):
-            raise self.says
-        return answers if self.says is None else Answers(found=dict.fromkeys(names, self.says))
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return answers if self.answer is None else Answers(found=dict.fromkeys(names, self.answer))
 
     def describe_groups(self, names: Collection[str]) -> Answers[str, Group]:
-        if self.loses_readings_after and self.was_told:
+        if self.loses_readings_after and self.was_asked:
             raise ConnectionError("the line is cut")
         return super().describe_groups(names)
 
@@ -62,7 +62,7 @@ def group(cluster: Unsteady, request: pytest.FixtureRequest) -> str:
 
 def deleted(cluster: Unsteady, group: str, folder: Path) -> Deleted:
     plan = plan_deletion(cluster, [group])
-    return delete(cluster, plan, undo=UndoPlace(folder=folder), now=datetime.now(UTC))
+    return delete(cluster, plan, undo=UndoDestination(folder=folder), now=datetime.now(UTC))
 
 
 MAYBE = [
@@ -73,13 +73,13 @@ MAYBE = [
 ]
 
 
-@pytest.mark.parametrize("says", [*MAYBE, ConnectionError("the line is cut"), RuntimeError("no version")])
+@pytest.mark.parametrize("answer", [*MAYBE, ConnectionError("the line is cut"), RuntimeError("no version")])
 def test_a_group_that_is_gone_is_deleted_whatever_was_said_and_its_undo_file_is_kept(
-    cluster: Unsteady, group: str, tmp_path: Path, says: ErrorCode | Exception
+    cluster: Unsteady, group: str, tmp_path: Path, answer: ErrorCode | Exception
 ) -> None:
-    cluster.says = says
+    cluster.answer = answer
     done = deleted(cluster, group, tmp_path)
-    assert done.outcomes == {group: (Fate.DELETED, "")}
+    assert done.outcomes == {group: (Status.DELETED, "")}
     assert done.undo_path is not None
     ((name, (step,)),) = read_undo(done.undo_path).groups
     assert (name, step.tp, step.before) == (group, TP, Committed(5, -1, "mine"))
@@ -88,10 +88,10 @@ def test_a_group_that_is_gone_is_deleted_whatever_was_said_and_its_undo_file_is_
 def test_a_group_that_cannot_be_read_again_is_unknown_and_its_undo_file_is_kept(
     cluster: Unsteady, group: str, tmp_path: Path
 ) -> None:
-    cluster.says = ErrorCode.network_exception
+    cluster.answer = ErrorCode.network_exception
     cluster.loses_readings_after = True
     done = deleted(cluster, group, tmp_path)
-    assert done.outcomes[group].fate is Fate.UNKNOWN
+    assert done.outcomes[group].status is Status.UNKNOWN
     assert "it could not be read again" in done.outcomes[group].why
     assert done.failed == (group,)
     assert done.undo_path is not None
@@ -102,10 +102,10 @@ def test_a_group_that_is_there_still_after_a_lost_answer_is_unknown(
     cluster: Unsteady, group: str, tmp_path: Path
 ) -> None:
     cluster.is_deaf = True
-    cluster.says = ConnectionError("the line is cut")
+    cluster.answer = ConnectionError("the line is cut")
     done = deleted(cluster, group, tmp_path)
     assert done.outcomes[group] == (
-        Fate.UNKNOWN,
+        Status.UNKNOWN,
         "it failed: the line is cut; it is there still, and may be deleted yet",
     )
     assert done.undo_path is not None
@@ -114,9 +114,9 @@ def test_a_group_that_is_there_still_after_a_lost_answer_is_unknown(
 
 def test_the_undo_file_is_removed_if_all_is_there_as_it_was(cluster: Unsteady, group: str, tmp_path: Path) -> None:
     cluster.is_deaf = True
-    cluster.says = ErrorCode.non_empty_group
+    cluster.answer = ErrorCode.non_empty_group
     done = deleted(cluster, group, tmp_path)
-    assert done.outcomes[group].fate is Fate.KEPT
+    assert done.outcomes[group].status is Status.NOT_DELETED
     assert (done.undo_path, done.has_removed_undo) == (None, True)
     assert list(tmp_path.iterdir()) == []
 
@@ -125,10 +125,10 @@ def test_the_undo_file_is_kept_if_a_refused_group_has_other_offsets_now(
     cluster: Unsteady, group: str, tmp_path: Path
 ) -> None:
     cluster.is_deaf = True
-    cluster.says = ErrorCode.non_empty_group
+    cluster.answer = ErrorCode.non_empty_group
     cluster.afterwards = lambda: cluster.commit(group, {TP: Committed(7)})
     done = deleted(cluster, group, tmp_path)
-    assert done.outcomes[group].fate is Fate.KEPT
+    assert done.outcomes[group].status is Status.NOT_DELETED
     assert done.undo_path is not None
     assert done.undo_path.exists()
 
@@ -136,12 +136,12 @@ def test_the_undo_file_is_kept_if_a_refused_group_has_other_offsets_now(
 def test_where_the_undo_file_is_is_told_before_anything_is_deleted(
     cluster: Unsteady, group: str, tmp_path: Path
 ) -> None:
-    told: list[tuple[Path, bool]] = []
+    written: list[tuple[Path, bool]] = []
     done = delete(
         cluster,
         plan_deletion(cluster, [group]),
-        undo=UndoPlace(folder=tmp_path),
+        undo=UndoDestination(folder=tmp_path),
         now=datetime.now(UTC),
-        wrote=lambda path: told.append((path, cluster.was_told)),
+        on_undo_written=lambda path: written.append((path, cluster.was_asked)),
     )
-    assert told == [(done.undo_path, False)]
+    assert written == [(done.undo_path, False)]

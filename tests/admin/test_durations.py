@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from kcoord.admin.durations import parse_duration, say_duration
+from kcoord.admin.durations import format_duration, parse_duration
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def test_a_span_beyond_all_calendars_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("seconds", "said"),
+    ("seconds", "text"),
     [
         (0, "0s"),
         (0.0001, "1ms"),
@@ -67,5 +67,5 @@ def test_a_span_beyond_all_calendars_is_refused() -> None:
         (90061, "1d 1h"),
     ],
 )
-def test_a_span_is_told_in_its_two_largest_units(seconds: float, said: str) -> None:
-    assert say_duration(seconds) == said
+def test_a_span_is_told_in_its_two_largest_units(seconds: float, text: str) -> None:
+    assert format_duration(seconds) == text

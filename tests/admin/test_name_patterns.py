@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from kcoord.admin.groups.selection import matching
+from kcoord.admin.groups.selection import matching_names
 from kcoord.admin.name_patterns import compile_name_pattern
 from kcoord.proxy.guards.guard_rules import parse_rate, parse_rule, parse_size
 
@@ -18,8 +18,8 @@ def test_a_rule_is_about_names_with_newlines_too(name: str) -> None:
 
 
 def test_the_end_of_a_name_is_not_before_its_last_newline() -> None:
-    assert matching(["tmp", "tmp\n", "tmp\nx"], "tmp$") == ["tmp"]
-    assert matching(["tmp", "tmp\n", "a\nb"], "^a.b$") == ["a\nb"]
+    assert matching_names(["tmp", "tmp\n", "tmp\nx"], "tmp$") == ["tmp"]
+    assert matching_names(["tmp", "tmp\n", "a\nb"], "^a.b$") == ["a\nb"]
 
 
 @pytest.mark.parametrize(

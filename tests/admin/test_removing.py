@@ -2,8 +2,8 @@
 
 import pytest
 
-from kcoord.admin.groups.removing import NotAMember, chosen_members, leaving
-from kcoord.admin.model import LeavingMember
+from kcoord.admin.groups.removing import NotAMember, chosen_members, member_to_remove
+from kcoord.admin.model import MemberToRemove
 from tests.admin.snapshots import group, member
 
 DYNAMIC, STATIC = member("a", "orders-0"), member("b", "orders-1", instance_id="worker-1")
@@ -37,5 +37,5 @@ def test_a_group_without_members_has_none_to_remove() -> None:
 
 def test_a_static_member_leaves_under_both_its_names() -> None:
     """With the instance id alone, a member that has rejoined meanwhile would be removed."""
-    assert leaving(STATIC) == LeavingMember(member_id="b-id", instance_id="worker-1")
-    assert leaving(DYNAMIC) == LeavingMember(member_id="a-id")
+    assert member_to_remove(STATIC) == MemberToRemove(member_id="b-id", instance_id="worker-1")
+    assert member_to_remove(DYNAMIC) == MemberToRemove(member_id="a-id")

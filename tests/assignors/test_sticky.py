@@ -87,8 +87,10 @@ def test_no_plan_is_more_even(group: list[Subscriber], counts: dict[str, int]) -
 @given(members, sizes)
 def test_a_plan_is_kept_when_it_is_made_again(group: list[Subscriber], counts: dict[str, int]) -> None:
     plan = assign_sticky(group, counts)
-    settled = [Subscriber(member_id=each.member_id, topics=each.topics, owned=plan[each.member_id]) for each in group]
-    assert assign_sticky(settled, counts) == plan
+    next_subscribers = [
+        Subscriber(member_id=each.member_id, topics=each.topics, owned=plan[each.member_id]) for each in group
+    ]
+    assert assign_sticky(next_subscribers, counts) == plan
 
 
 def test_a_large_group_that_one_member_has_all_of_is_evened_out() -> None:

@@ -15,7 +15,7 @@ from click.testing import CliRunner, Result
 from kcoord.admin.model import Committed, TopicPartition
 from kcoord.protocol.records.record import Record
 from kcoord.testing.embedded import EmbeddedCluster
-from tests.admin.fake_cluster import LiveWorld, orders
+from tests.admin.fake_cluster import LiveFixture, orders
 
 cli: Any = import_module("kcoord.commands.main").cli  # by name: mypy sees the folder, commands/
 
@@ -26,12 +26,12 @@ WIDE = "注文処理グループ"
 
 
 @pytest.fixture(scope="module")
-def world(kcoord_cluster_factory: Callable[..., EmbeddedCluster]) -> Iterator[LiveWorld]:
+def world(kcoord_cluster_factory: Callable[..., EmbeddedCluster]) -> Iterator[LiveFixture]:
     """The groups of the tests: `shop` has a member and lag, `asleep` has lag and no members, `done` has neither; two
     names are odd."""
     with (
         kcoord_cluster_factory(topics={"orders": 3, "payments": 1, "timeless": 1, "trimmed": 2}) as cluster,
-        LiveWorld(cluster.bootstrap) as world,
+        LiveFixture(cluster.bootstrap) as world,
     ):
         for number in range(3):
             world.produce(tp(number), [Record(timestamp=LONG_AGO + 1000 * each, value=b"v") for each in range(10)])
@@ -49,18 +49,18 @@ def tp(partition: int, topic: str = "orders") -> TopicPartition:
     return TopicPartition(topic, partition)
 
 
-def groups(world: LiveWorld, *arguments: str, columns: int | None = None) -> Result:
+def groups(world: LiveFixture, *arguments: str, columns: int | None = None) -> Result:
     environment = {"COLUMNS": str(columns) if columns else "", "KCOORD_BOOTSTRAP_SERVER": world.bootstrap}
     return CliRunner().invoke(cli, ["groups", *arguments], prog_name="kcoord", env=environment)
 
 
-def document(world: LiveWorld, *arguments: str) -> Any:
+def document(world: LiveFixture, *arguments: str) -> Any:
     done = groups(world, *arguments, "-o", "json")
     assert done.exit_code == 0, done.output
     return json.loads(done.stdout)
 
 
-def rows(world: LiveWorld, *arguments: str) -> list[dict[str, str]]:
+def rows(world: LiveFixture, *arguments: str) -> list[dict[str, str]]:
     done = groups(world, *arguments, "-o", "csv")
     assert done.exit_code == 0, done.output
     return list(csv.DictReader(StringIO(done.stdout)))
@@ -69,7 +69,7 @@ def rows(world: LiveWorld, *arguments: str) -> list[dict[str, str]]:
 # list
 
 
-def test_groups_are_listed_with_members_topics_and_lag(world: LiveWorld) -> None:
+def test_groups_are_listed_with_members_topics_and_lag(world: LiveFixture) -> None:
     done = groups(world, "list")
     assert (done.exit_code, done.stderr) == (0, "")
     assert [line.split() for line in done.stdout.splitlines()[:4]] == [
@@ -94,7 +94,7 @@ def test_groups_are_listed_with_members_topics_and_lag(world: LiveWorld) -> None
     ],
 )
 def test_groups_are_listed_by_state_type_topic_and_pattern(
-    world: LiveWorld, filters: list[str], names: list[str]
+    world: LiveFixture, filters: list[str], names: list[str]
 ) -> None:
     assert [row["group"] for row in document(world, "list", *filters)["groups"]] == names
     assert groups(world, "list", "--names", *filters).stdout.split() == names
@@ -109,14 +109,14 @@ def test_groups_are_listed_by_state_type_topic_and_pattern(
         ("state", ["asleep", "done", WIDE, "shop"]),
     ],
 )
-def test_groups_are_sorted_in_every_output(world: LiveWorld, sort: str, names: list[str]) -> None:
+def test_groups_are_sorted_in_every_output(world: LiveFixture, sort: str, names: list[str]) -> None:
     told = [each["group"] for each in document(world, "list", "--sort", sort)["groups"]]
     assert [name for name in told if name != ESCAPES] == names
     lines = groups(world, "list", "--names", "--sort", sort).stdout.splitlines()
     assert [name for name in lines if name != ESCAPED] == names
 
 
-def test_a_listed_group_is_a_document_with_its_figures(world: LiveWorld) -> None:
+def test_a_listed_group_is_a_document_with_its_figures(world: LiveFixture) -> None:
     listed = document(world, "list", "--regex", "^shop$")
     assert (listed["kcoord"], listed["refused"]) == ("groups-list/v1", [])
     assert listed["groups"] == [
@@ -137,7 +137,7 @@ def test_a_listed_group_is_a_document_with_its_figures(world: LiveWorld) -> None
 # describe
 
 
-def test_a_group_is_described_by_a_heading_its_partitions_and_its_members(world: LiveWorld) -> None:
+def test_a_group_is_described_by_a_heading_its_partitions_and_its_members(world: LiveFixture) -> None:
     done = groups(world, "describe", "shop")
     assert (done.exit_code, done.stderr) == (0, "")
     heading, _, first, second, _, _, member = done.stdout.splitlines()
@@ -150,7 +150,7 @@ def test_a_group_is_described_by_a_heading_its_partitions_and_its_members(world:
     assert member.endswith("orders 0-1")
 
 
-def test_lag_in_time_is_the_age_of_the_next_record(world: LiveWorld) -> None:
+def test_lag_in_time_is_the_age_of_the_next_record(world: LiveFixture) -> None:
     partition = document(world, "describe", "shop")["groups"][0]["partitions"][0]
     assert partition["next_record_at"] == "2023-11-14T22:13:28.000Z"
     assert partition["lag_seconds"] > 10**7
@@ -163,7 +163,7 @@ def test_lag_in_time_is_the_age_of_the_next_record(world: LiveWorld) -> None:
     [(None, True, True), ("--offsets", True, False), ("--members", False, True)],
 )
 def test_flags_choose_what_is_described(
-    world: LiveWorld, flag: str | None, shows_partitions: bool, shows_members: bool
+    world: LiveFixture, flag: str | None, shows_partitions: bool, shows_members: bool
 ) -> None:
     told = groups(world, "describe", "shop", *([flag] if flag else [])).stdout
     assert ("LOG-END" in told) is shows_partitions
@@ -173,7 +173,7 @@ def test_flags_choose_what_is_described(
 
 @pytest.mark.parametrize("flag", ["--time", "--no-time"])
 def test_where_a_group_is_behind_the_start_of_a_log_that_is_shown_and_elsewhere_not(
-    world: LiveWorld, flag: str
+    world: LiveFixture, flag: str
 ) -> None:
     behind, ahead = tp(0, "trimmed"), tp(1, "trimmed")
     for each in (behind, ahead):
@@ -189,13 +189,13 @@ def test_where_a_group_is_behind_the_start_of_a_log_that_is_shown_and_elsewhere_
     world.cluster.delete_groups(["late"])
 
 
-def test_states_are_a_line_for_each_group(world: LiveWorld) -> None:
+def test_states_are_a_line_for_each_group(world: LiveFixture) -> None:
     header, shop = groups(world, "describe", "shop", "--state").stdout.splitlines()
     assert header.split()[:5] == ["GROUP", "STATE", "TYPE", "PROTOCOL", "MEMBERS"]
     assert shop.split()[:5] == ["shop", "Stable", "classic", "range", "1"]
 
 
-def test_wide_output_and_csv_have_every_column(world: LiveWorld) -> None:
+def test_wide_output_and_csv_have_every_column(world: LiveFixture) -> None:
     wide = groups(world, "describe", "shop", "-o", "wide").stdout
     assert {"LOG-START", "MEMBER-ID", "LEADER-EPOCH", "METADATA", "SUBSCRIPTION"} <= set(wide.split())
     first, second = rows(world, "describe", "shop")
@@ -206,7 +206,7 @@ def test_wide_output_and_csv_have_every_column(world: LiveWorld) -> None:
     assert (second["offset"], second["lag"], second["behind"], second["instance_id"]) == ("", "", "", "worker-1")
 
 
-def test_csv_has_members_or_one_line_for_each_group_where_that_is_asked_for(world: LiveWorld) -> None:
+def test_csv_has_members_or_one_line_for_each_group_where_that_is_asked_for(world: LiveFixture) -> None:
     (member,) = rows(world, "describe", "shop", "done", "--members")
     assert (member["group"], member["instance_id"], member["assignment"]) == ("shop", "worker-1", "orders 0-1")
     shop, done = rows(world, "describe", "shop", "done", "--state")
@@ -214,21 +214,21 @@ def test_csv_has_members_or_one_line_for_each_group_where_that_is_asked_for(worl
     assert (done["group"], done["state"], done["members"], done["lag"]) == ("done", "Empty", "0", "0")
 
 
-def test_several_groups_are_described_in_the_order_they_are_named(world: LiveWorld) -> None:
+def test_several_groups_are_described_in_the_order_they_are_named(world: LiveFixture) -> None:
     assert [each["group"] for each in document(world, "describe", "shop", "done")["groups"]] == ["shop", "done"]
     everything = document(world, "describe", "--all-groups")["groups"]
     assert [each["group"] for each in everything] == sorted(each["group"] for each in everything)
     assert len(everything) == 5
 
 
-def test_json_and_yaml_say_the_same(world: LiveWorld) -> None:
+def test_json_and_yaml_say_the_same(world: LiveFixture) -> None:
     told = groups(world, "describe", "done", "-o", "yaml").stdout
     assert told.startswith("kcoord: groups-describe/v1\n")
     assert "group: done\n" in told
 
 
 @pytest.mark.parametrize("verb", ["describe", "lag"])
-def test_a_group_that_is_not_there_is_named_and_the_rest_shown(world: LiveWorld, verb: str) -> None:
+def test_a_group_that_is_not_there_is_named_and_the_rest_shown(world: LiveFixture, verb: str) -> None:
     done = groups(world, verb, "nobody", "done", "-o", "json")
     assert done.exit_code == 1
     assert done.stderr == "kcoord: group nobody: GROUP_ID_NOT_FOUND (there is no such group)\n"
@@ -242,7 +242,7 @@ def test_a_group_that_is_not_there_is_named_and_the_rest_shown(world: LiveWorld,
 # lag
 
 
-def test_lag_is_told_by_group_topic_or_partition_with_a_total(world: LiveWorld) -> None:
+def test_lag_is_told_by_group_topic_or_partition_with_a_total(world: LiveFixture) -> None:
     by_group = groups(world, "lag", "asleep", "shop", "--by", "group", "--no-time").stdout
     assert [line.split() for line in by_group.splitlines()] == [
         ["GROUP", "PARTITIONS", "UNKNOWN", "LAG", "BEHIND"],
@@ -276,7 +276,7 @@ def test_lag_is_told_by_group_topic_or_partition_with_a_total(world: LiveWorld) 
     ],
 )
 def test_groups_that_are_too_far_behind_make_the_exit_code_1(
-    world: LiveWorld, limits: list[str], exit_code: int, said: str
+    world: LiveFixture, limits: list[str], exit_code: int, said: str
 ) -> None:
     done = groups(world, "lag", "asleep", "done", *limits)
     assert done.exit_code == exit_code
@@ -292,7 +292,7 @@ def test_groups_that_are_too_far_behind_make_the_exit_code_1(
         ("half-known", "behind; the age of the lag of 1 partition is not known\n"),
     ],
 )
-def test_lag_whose_age_is_not_known_may_be_too_old(world: LiveWorld, group: str, said: str) -> None:
+def test_lag_whose_age_is_not_known_may_be_too_old(world: LiveFixture, group: str, said: str) -> None:
     timeless = tp(0, "timeless")
     world.produce(timeless, [Record(timestamp=-1, value=b"v")])
     world.cluster.commit(group, {timeless: Committed(0), **({tp(0): Committed(9)} if group == "half-known" else {})})
@@ -304,7 +304,7 @@ def test_lag_whose_age_is_not_known_may_be_too_old(world: LiveWorld, group: str,
 # remove-member
 
 
-def test_the_plan_of_removing_a_member_changes_nothing(world: LiveWorld) -> None:
+def test_the_plan_of_removing_a_member_changes_nothing(world: LiveFixture) -> None:
     before = document(world, "describe", "shop", "--members")["groups"]
     done = groups(world, "remove-member", "shop", "--instance-id", "worker-1")
     assert done.exit_code == 0
@@ -314,7 +314,7 @@ def test_the_plan_of_removing_a_member_changes_nothing(world: LiveWorld) -> None
     assert document(world, "remove-member", "shop", "--all-members")["executed"] is False
 
 
-def test_a_removed_member_is_gone(world: LiveWorld) -> None:
+def test_a_removed_member_is_gone(world: LiveFixture) -> None:
     member_id = world.join("leaving", assignment=orders(2))
     done = groups(world, "remove-member", "leaving", "--member-id", member_id, "--execute")
     assert (done.exit_code, done.stderr) == (0, "")
@@ -333,7 +333,7 @@ def test_a_removed_member_is_gone(world: LiveWorld) -> None:
         (["shop", "--member-id", "x", "--instance-id", "y", "--execute"], "group shop has no member x, no instance y"),
     ],
 )
-def test_members_that_are_not_there_cannot_be_removed(world: LiveWorld, arguments: list[str], said: str) -> None:
+def test_members_that_are_not_there_cannot_be_removed(world: LiveFixture, arguments: list[str], said: str) -> None:
     done = groups(world, "remove-member", *arguments)
     assert (done.exit_code, done.stdout) == (1, "")
     assert said in done.stderr
@@ -359,7 +359,7 @@ def test_members_that_are_not_there_cannot_be_removed(world: LiveWorld, argument
         (["describe", ""], "a group's name is not empty"),
     ],
 )
-def test_a_usage_error_says_what_is_wrong_and_exits_2(world: LiveWorld, arguments: list[str], said: str) -> None:
+def test_a_usage_error_says_what_is_wrong_and_exits_2(world: LiveFixture, arguments: list[str], said: str) -> None:
     done = groups(world, *arguments)
     assert (done.exit_code, done.stdout) == (2, "")
     assert said in done.stderr
@@ -373,7 +373,7 @@ def test_a_usage_error_says_what_is_wrong_and_exits_2(world: LiveWorld, argument
         (["remove-member", "\x1b[31m", "--all-members"], r"kcoord: group \x1b[31m: GROUP_ID_NOT_FOUND"),
     ],
 )
-def test_what_fails_is_one_line_without_a_traceback(world: LiveWorld, arguments: list[str], said: str) -> None:
+def test_what_fails_is_one_line_without_a_traceback(world: LiveFixture, arguments: list[str], said: str) -> None:
     command = [sys.executable, "-m", "kcoord.commands", "groups", *arguments, "-b", world.bootstrap]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stdout) == (1, "")
@@ -386,7 +386,7 @@ def test_what_fails_is_one_line_without_a_traceback(world: LiveWorld, arguments:
 
 
 @pytest.mark.parametrize("output", ["table", "wide", "csv", "json", "yaml"])
-def test_what_a_terminal_would_act_on_is_escaped_in_every_output(world: LiveWorld, output: str) -> None:
+def test_what_a_terminal_would_act_on_is_escaped_in_every_output(world: LiveFixture, output: str) -> None:
     for arguments in (["list"], ["describe", ESCAPES], ["lag", ESCAPES]):
         done = groups(world, *arguments, "-o", output)
         assert done.exit_code == 0
@@ -401,7 +401,7 @@ def cells(text: str) -> int:
 
 
 @pytest.mark.parametrize("columns", [80, 200])
-def test_screens_fit_and_numbers_align_beside_wide_names(world: LiveWorld, columns: int) -> None:
+def test_screens_fit_and_numbers_align_beside_wide_names(world: LiveFixture, columns: int) -> None:
     lines = groups(world, "list", columns=columns).stdout.splitlines()
     assert {cells(line) for line in lines} == {cells(lines[0])}, "the last column is of numbers, on the right"
     assert cells(lines[0]) <= columns
@@ -412,7 +412,9 @@ def test_screens_fit_and_numbers_align_beside_wide_names(world: LiveWorld, colum
 
 
 @pytest.mark.parametrize("limit", [("--fail-above", "1000"), ("--fail-behind", "1000d")])
-def test_a_group_that_reads_and_has_committed_nothing_is_not_let_pass(world: LiveWorld, limit: tuple[str, str]) -> None:
+def test_a_group_that_reads_and_has_committed_nothing_is_not_let_pass(
+    world: LiveFixture, limit: tuple[str, str]
+) -> None:
     silent = f"silent{limit[0]}"  # a second member of the same group would wait for the first to join again
     world.join(silent, assignment=orders(0, 1))
     done = groups(world, "lag", silent, *limit)

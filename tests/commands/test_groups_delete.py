@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 from confluent_kafka import Consumer
 
-from kcoord.admin.cluster_client import LiveCluster
+from kcoord.admin.cluster_client import ClusterClient
 from kcoord.admin.connecting.connection import Connection
 from kcoord.admin.model import Committed, TopicPartition
 from kcoord.admin.opening import open_cluster
@@ -27,7 +27,7 @@ def cluster(kcoord_cluster_factory: Callable[..., Cluster]) -> Cluster:
 
 
 @pytest.fixture
-def live(cluster: Cluster) -> Iterator[LiveCluster]:
+def live(cluster: Cluster) -> Iterator[ClusterClient]:
     with open_cluster(Connection(bootstrap=(cluster.bootstrap,))) as live:
         yield live
 
@@ -43,7 +43,7 @@ def kcoord(cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     return run
 
 
-def test_nothing_is_deleted_without_execute(kcoord: Callable[..., Result], live: LiveCluster, tmp_path: Path) -> None:
+def test_nothing_is_deleted_without_execute(kcoord: Callable[..., Result], live: ClusterClient, tmp_path: Path) -> None:
     live.commit("still-here", OFFSETS)
 
     done = kcoord("groups", "delete", "still-here")
@@ -56,7 +56,7 @@ def test_nothing_is_deleted_without_execute(kcoord: Callable[..., Result], live:
 
 
 def test_a_deleted_group_comes_back_by_its_undo_file_with_epochs_and_metadata(
-    kcoord: Callable[..., Result], live: LiveCluster, tmp_path: Path
+    kcoord: Callable[..., Result], live: ClusterClient, tmp_path: Path
 ) -> None:
     live.commit("gone", OFFSETS)
 
@@ -74,7 +74,7 @@ def test_a_deleted_group_comes_back_by_its_undo_file_with_epochs_and_metadata(
 
 
 def test_a_group_with_members_is_left_alone_and_the_others_are_deleted(
-    kcoord: Callable[..., Result], live: LiveCluster, cluster: Cluster
+    kcoord: Callable[..., Result], live: ClusterClient, cluster: Cluster
 ) -> None:
     live.commit("pattern-empty", OFFSETS)
     consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": "pattern-full"})
@@ -107,7 +107,7 @@ def test_a_pattern_that_matches_nothing_is_an_error(kcoord: Callable[..., Result
 
 
 def test_a_group_without_offsets_is_deleted_without_an_undo_file(
-    kcoord: Callable[..., Result], live: LiveCluster, cluster: Cluster, tmp_path: Path
+    kcoord: Callable[..., Result], live: ClusterClient, cluster: Cluster, tmp_path: Path
 ) -> None:
     consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": "bare", "enable.auto.commit": False})
     consumer.subscribe(["orders"])

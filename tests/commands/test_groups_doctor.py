@@ -99,7 +99,7 @@ def test_only_what_could_not_be_examined_fails_whatever_fail_on_says(
     severity: Severity, fail_on: str, fails: bool
 ) -> None:
     """A notice with this code is about a group that was deleted meanwhile, or was refused only for a time."""
-    told = replace(FINDING, severity=severity, code=Code.NOT_TOLD)
+    told = replace(FINDING, severity=severity, code=Code.NOT_EXAMINED)
     assert command._fails([told], fail_on) is fails
 
 

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from kcoord.admin.model import Committed, TopicPartition
 from kcoord.protocol.records.record import Record
 from kcoord.testing.embedded import EmbeddedCluster
-from tests.admin.fake_cluster import LiveWorld, assigned
+from tests.admin.fake_cluster import LiveFixture, assigned
 
 cli: Any = import_module("kcoord.commands.main").cli  # by name: mypy sees the folder, commands/
 measure: Any = import_module("kcoord.commands.output.printable").width
@@ -22,10 +22,10 @@ RECORDS = 3000
 
 
 @pytest.fixture(scope="module")
-def world(kcoord_cluster_factory: Callable[..., EmbeddedCluster]) -> Iterator[LiveWorld]:
+def world(kcoord_cluster_factory: Callable[..., EmbeddedCluster]) -> Iterator[LiveFixture]:
     """The groups of the tests: `static` has a static member, the others have none. All have lag in a topic with a
     long name."""
-    with kcoord_cluster_factory(topics={TOPIC: 3}) as cluster, LiveWorld(cluster.bootstrap) as world:
+    with kcoord_cluster_factory(topics={TOPIC: 3}) as cluster, LiveFixture(cluster.bootstrap) as world:
         partitions = [TopicPartition(TOPIC, number) for number in range(3)]
         for tp in partitions:
             world.produce(tp, [Record(timestamp=1_700_000_000_000, value=b"v")] * RECORDS)
@@ -35,7 +35,7 @@ def world(kcoord_cluster_factory: Callable[..., EmbeddedCluster]) -> Iterator[Li
         yield world
 
 
-def shown(world: LiveWorld, *arguments: str, columns: int | None) -> list[str]:
+def shown(world: LiveFixture, *arguments: str, columns: int | None) -> list[str]:
     environment = {"COLUMNS": str(columns or ""), "KCOORD_BOOTSTRAP_SERVER": world.bootstrap}
     done = CliRunner().invoke(cli, [*arguments], prog_name="kcoord", env=environment)
     assert done.exit_code == 0, done.output
@@ -55,13 +55,15 @@ SCREENS = {
 
 @pytest.mark.parametrize("columns", [80, 200])
 @pytest.mark.parametrize("screen", SCREENS)
-def test_no_line_is_wider_than_the_screen(world: LiveWorld, screen: str, columns: int) -> None:
+def test_no_line_is_wider_than_the_screen(world: LiveFixture, screen: str, columns: int) -> None:
     lines = shown(world, *SCREENS[screen], columns=columns)
     assert [line for line in lines if measure(line) > columns] == []
 
 
 @pytest.mark.parametrize("verb", [("list",), ("describe", STATIC, "--no-time")])
-def test_all_columns_are_not_folded_to_pieces_but_left_to_the_terminal(world: LiveWorld, verb: tuple[str, ...]) -> None:
+def test_all_columns_are_not_folded_to_pieces_but_left_to_the_terminal(
+    world: LiveFixture, verb: tuple[str, ...]
+) -> None:
     def rows(columns: int | None) -> list[str]:
         return [line for line in shown(world, "groups", *verb, "-o", "wide", columns=columns) if TOPIC in line]
 
@@ -69,7 +71,7 @@ def test_all_columns_are_not_folded_to_pieces_but_left_to_the_terminal(world: Li
     assert rows(80) == rows(None)
 
 
-def test_where_a_static_group_is_wider_than_the_screen_hosts_are_told_of_members_alone(world: LiveWorld) -> None:
+def test_where_a_static_group_is_wider_than_the_screen_hosts_are_told_of_members_alone(world: LiveFixture) -> None:
     partitions = ["TOPIC", "PARTITION", "OFFSET", "LOG-END", "LAG", "BEHIND", "CLIENT-ID"]
     assert _header(shown(world, "groups", "describe", STATIC, "--offsets", columns=80)) == [*partitions, "INSTANCE-ID"]
     wide = _header(shown(world, "groups", "describe", STATIC, "--offsets", columns=200))
@@ -78,19 +80,19 @@ def test_where_a_static_group_is_wider_than_the_screen_hosts_are_told_of_members
     assert any("HOST" in line for line in members)
 
 
-def test_the_heading_of_a_group_is_broken_between_its_facts(world: LiveWorld) -> None:
+def test_the_heading_of_a_group_is_broken_between_its_facts(world: LiveFixture) -> None:
     first, second, *_ = shown(world, "groups", "describe", STATIC, "--no-time", columns=80)
     assert first == "static · Stable · classic range · 1 member ·"
     assert second.startswith("coordinator 127.0.0.1:")
     assert second.endswith("(id 1) · lag 6,000")
 
 
-def test_states_on_a_small_screen_are_told_without_epochs(world: LiveWorld) -> None:
+def test_states_on_a_small_screen_are_told_without_epochs(world: LiveFixture) -> None:
     small, large = (_header(shown(world, *SCREENS["state"], columns=columns)) for columns in (80, 200))
     assert [name for name in large if name not in small] == ["EPOCH", "ASSIGNMENT-EPOCH"]
 
 
-def test_what_a_plan_does_is_told_with_whole_numbers(world: LiveWorld) -> None:
+def test_what_a_plan_does_is_told_with_whole_numbers(world: LiveFixture) -> None:
     lines = shown(world, *SCREENS["plan"], columns=80)
     assert any("replays 1,000" in line for line in lines)
     assert any("replays 2,000" in line for line in lines)

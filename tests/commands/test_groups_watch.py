@@ -15,14 +15,14 @@ import pytest
 
 from kcoord.admin.cluster_client import Refused
 from kcoord.admin.connecting.connection import Connection
-from kcoord.admin.groups.group_snapshot import Look
-from kcoord.admin.groups.snapshot_changes import ChangeKind, Watch
+from kcoord.admin.groups.group_snapshot import Snapshot
+from kcoord.admin.groups.snapshot_changes import ChangeKind, WatchHistory
 from kcoord.admin.model import Committed, Refusal, TopicPartition
 from kcoord.admin.opening import open_cluster
 from kcoord.admin.wire.brokers import Unsupported
 from kcoord.errors import ErrorCode
 from kcoord.testing.embedded import EmbeddedCluster
-from tests.admin.snapshots import NOW, group, look, member, seen
+from tests.admin.snapshots import NOW, group, member, seen, snapshot
 
 from .terminal import KCOORD, in_terminal, piped, quiet_environment
 
@@ -43,12 +43,12 @@ def bootstrap(kcoord_cluster_factory: Callable[..., EmbeddedCluster]) -> str:
     return cluster.bootstrap
 
 
-def _watch(partitions: int = 4, groups: int = 1) -> Watch:
+def _watch(partitions: int = 4, groups: int = 1) -> WatchHistory:
     """Returns a history in which each partition gets ten records a second; the owner of the first two keeps up, the
     other does not."""
-    watch = Watch()
+    watch = WatchHistory()
     for after in (0, 10, 20):
-        watch.see(look(*(_group(number, partitions, after) for number in range(groups)), after=after))
+        watch.add(snapshot(*(_group(number, partitions, after) for number in range(groups)), after=after))
     return watch
 
 
@@ -62,7 +62,7 @@ def _group(number: int, partitions: int, after: int) -> Any:
     return seen(group(*members, name=f"group-{number}", state=state), logs)
 
 
-def _frame(watch: Watch, columns: int, rows: int, **changes: Any) -> list[str]:
+def _frame(watch: WatchHistory, columns: int, rows: int, **changes: Any) -> list[str]:
     frame = screen.Frame(where="broker:9092", now=NOW, width=columns, height=rows, **{"is_colored": False, **changes})
     lines: list[str] = screen.draw(watch, frame).text.splitlines()
     return lines
@@ -112,9 +112,9 @@ NAME = "a-rather-long-client-id-as-orchestrators-make-them-7d9f8b6c5-x2x9z"
 
 @pytest.mark.parametrize("columns", [40, 60, 80, 200])
 def test_what_a_member_did_is_never_cut_off(columns: int) -> None:
-    watch = Watch()
+    watch = WatchHistory()
     for after, members in ((0, [member("a", "orders-0")]), (2, [member("a", "orders-0"), member(NAME, "orders-1")])):
-        watch.see(look(seen(group(*members, name="a-group-with-a-long-name-too")), after=after))
+        watch.add(snapshot(seen(group(*members, name="a-group-with-a-long-name-too")), after=after))
     lines = _frame(watch, columns, 40)
     told = " ".join(line.strip() for line in lines[lines.index("LAST CHANGES") + 1 :])
     assert " joined" in told or columns == 40  # the older change has no room there
@@ -123,23 +123,23 @@ def test_what_a_member_did_is_never_cut_off(columns: int) -> None:
 
 
 def test_a_change_that_fits_names_the_member_in_full() -> None:
-    watch = Watch()
+    watch = WatchHistory()
     for after, members in ((0, []), (2, [member("app", "orders-0")])):
-        watch.see(look(seen(group(*members)), after=after))
+        watch.add(snapshot(seen(group(*members)), after=after))
     assert "08:00:02  g: app 10.0.0.1 (app-id) joined" in _frame(watch, 80, 24)
     assert "08:00:02  g: app (…app-id) joined" in _frame(watch, 40, 24)
 
 
 def test_what_is_waited_for_is_told_on_the_screen() -> None:
-    watch = Watch()
+    watch = WatchHistory()
     away = [Refusal(what=f"group {name}", error=ErrorCode.group_id_not_found) for name in ("later", "much-later")]
-    watch.see(look(refused=away))
+    watch.add(snapshot(refused=away))
     assert _frame(watch, 80, 24)[1] == "group later: GROUP_ID_NOT_FOUND (and 1 more); waiting for it"
 
 
 def test_a_cluster_that_is_away_is_told_on_the_screen() -> None:
     watch = _watch()
-    watch.miss(NOW + 22, "127.0.0.1:9092: connection refused")
+    watch.add_failure(NOW + 22, "127.0.0.1:9092: connection refused")
     lines = _frame(watch, 80, 24)
     assert lines[1] == "127.0.0.1:9092: connection refused; trying again"
     assert lines[-1].endswith("127.0.0.1:9092: connection refused")
@@ -246,15 +246,18 @@ class _Restarting:
         self._troubles = list(troubles)
         self._has_looked = False
 
-    def look(self, at: float) -> Look:
+    def look(self, at: float) -> Snapshot:
         if self._has_looked and self._troubles:
             raise self._troubles.pop()
         self._has_looked = True
-        return look(seen(group()), after=0)
+        return snapshot(seen(group()), after=0)
 
 
 @pytest.mark.parametrize("trouble", [ConnectionResetError("gone"), Refused("not yet"), Unsupported("too old")])
 def test_brokers_that_start_and_refuse_all_do_not_end_a_watch(trouble: Exception) -> None:
-    taken, memory = looks.looks(_Restarting(trouble).look, timedelta(seconds=2), None, sleep=lambda _: None), Watch()
+    taken, memory = (
+        looks.looks(_Restarting(trouble).look, timedelta(seconds=2), None, sleep=lambda _: None),
+        WatchHistory(),
+    )
     kinds = [change.kind for result in islice(taken, 3) for change in looks.take(memory, *result)]
     assert kinds == [ChangeKind.UNREACHABLE, ChangeKind.REACHABLE]

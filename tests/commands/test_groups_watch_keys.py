@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from kcoord.admin.connecting.connection import Connection
-from kcoord.admin.groups.snapshot_changes import Watch
+from kcoord.admin.groups.snapshot_changes import WatchHistory
 from kcoord.admin.model import Committed, TopicPartition
 from kcoord.admin.opening import open_cluster
 from kcoord.testing.embedded import EmbeddedCluster
-from tests.admin.snapshots import NOW, group, look, member, seen
+from tests.admin.snapshots import NOW, group, member, seen, snapshot
 
 from .terminal import Terminal
 
@@ -27,7 +27,7 @@ screen: Any = import_module("kcoord.commands.groups.watch.screen")
 class _Session:
     """A session of keys on a screen of 80 by 24 that shows a watch."""
 
-    def __init__(self, watch: Watch) -> None:
+    def __init__(self, watch: WatchHistory) -> None:
         self._watch, self.controls = watch, keys.Controls()
         self._draw()
 
@@ -56,10 +56,10 @@ class _Session:
         assert len(self.lines) <= 24
 
 
-def _many_groups(count: int = 100) -> Watch:
+def _many_groups(count: int = 100) -> WatchHistory:
     """Returns a history of many groups. The first has the largest lag, and the smallest lag in time; the last joined
     and left last."""
-    watch = Watch()
+    watch = WatchHistory()
     for after in (0, 2, 4):
         groups = [
             seen(
@@ -73,7 +73,7 @@ def _many_groups(count: int = 100) -> Watch:
             )
             for number in range(count)
         ]
-        watch.see(look(*groups, after=after))
+        watch.add(snapshot(*groups, after=after))
     return watch
 
 

@@ -76,7 +76,7 @@ def new_groups(make_group_pair: MakeGroupPair) -> Iterator[NewGroupPair]:
 
     yield new
     for pair in made:
-        pair.leave_nothing()
+        pair.delete_groups()
 
 
 def _address(bootstrap: str) -> tuple[str, int]:

@@ -20,7 +20,8 @@ def explain(request: str, values: Mapping[str, Any], kafka: Plain, kcoord: Plain
 def explain_answers(kafka: Plain, kcoord: Plain) -> str:
     """Formats both answers, and the fields in which they differ."""
     lines = [
-        f"  {where or 'the answer'}: Kafka {ours!r}, kcoord {theirs!r}" for where, ours, theirs in _walk(kafka, kcoord)
+        f"  {where or 'the answer'}: Kafka {kafka_value!r}, kcoord {kcoord_value!r}"
+        for where, kafka_value, kcoord_value in _walk(kafka, kcoord)
     ]
     return "\n".join(
         [
@@ -38,8 +39,8 @@ def _walk(kafka: Plain, kcoord: Plain, where: str = "") -> Iterator[tuple[str, P
         for name in kafka:
             yield from _walk(kafka[name], kcoord[name], f"{where}.{name}".removeprefix("."))
     elif isinstance(kafka, list) and isinstance(kcoord, list) and len(kafka) == len(kcoord):
-        for index, (ours, theirs) in enumerate(zip(kafka, kcoord, strict=True)):
-            yield from _walk(ours, theirs, f"{where}[{index}]")
+        for index, (kafka_part, kcoord_part) in enumerate(zip(kafka, kcoord, strict=True)):
+            yield from _walk(kafka_part, kcoord_part, f"{where}[{index}]")
     elif kafka != kcoord:
         yield where, kafka, kcoord
 

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 
 from kcoord.errors import ErrorCode
 from tests.differential.group_requests import JOIN_GROUP, SYNC_GROUP, Ask, Group
-from tests.differential.group_side import GroupSide, Settled
+from tests.differential.group_side import GroupSide, StepResult
 from tests.differential.plain import Plain
 
 
@@ -78,13 +78,13 @@ class Choices:
         return len(others) < len(members) and list(votes.values()).count(max(votes.values(), default=0)) > 1
 
     def _is_free(self, joined: "list[_Joined]", leader_before: str) -> bool:
-        ours, theirs = joined
-        if ours.members and theirs.members and ours.members != theirs.members:
+        kafka, kcoord = joined
+        if kafka.members and kcoord.members and kafka.members != kcoord.members:
             return False
-        if ours.leader != theirs.leader and leader_before in ours.came:
+        if kafka.leader != kcoord.leader and leader_before in kafka.came:
             return False
-        votes = _votes([self._offers.get(member, ()) for member in ours.members or theirs.members])
-        return ours.protocol == theirs.protocol or votes[ours.protocol] == votes[theirs.protocol] > 0
+        votes = _votes([self._offers.get(member, ()) for member in kafka.members or kcoord.members])
+        return kafka.protocol == kcoord.protocol or votes[kafka.protocol] == votes[kcoord.protocol] > 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +107,7 @@ class _Joined:
         )
 
 
-def forgotten_by_kafka(kafka_side: GroupSide, kafka: Settled, kcoord: Settled) -> list[int]:
+def forgotten_by_kafka(kafka_side: GroupSide, kafka: StepResult, kcoord: StepResult) -> list[int]:
     """Returns the requests that kcoord has answered and that Kafka never will."""
     parked = kafka_side.parked()
     newest = max([*parked, *kafka.answers], default=0)

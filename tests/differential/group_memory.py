@@ -78,7 +78,7 @@ _phase_after: Final = {
 
 
 @dataclass(slots=True)
-class Told:
+class ActorState:
     """The state of one actor, as its responses imply it."""
 
     phase: Phase = Phase.OUT
@@ -93,44 +93,44 @@ class Memory:
     naming: Naming
     prefix: str  # of the group ids of the sequence
     grid: float = 1.0
-    told: dict[int, Told] = field(default_factory=dict)
+    actors: dict[int, ActorState] = field(default_factory=dict)
     _names: dict[str, str] = field(default_factory=dict)
 
-    def of(self, actor: int) -> Told:
-        return self.told.setdefault(actor, Told())
+    def state_of(self, actor: int) -> ActorState:
+        return self.actors.setdefault(actor, ActorState())
 
     def learn(self, ask: Ask, answer: Any) -> None:
         """Takes over an answer to the state of its actor. All answers that came together are learned before any is
         translated."""
         learn_topics(answer, self.naming)
-        told = self.of(ask.actor)
+        state = self.state_of(ask.actor)
         if ask.api_key == JOIN_GROUP:
             self._learn_joined(ask.actor, answer)
         elif ask.api_key == SYNC_GROUP and not answer.error_code:
-            told.phase = Phase.SYNCED
+            state.phase = Phase.SYNCED
         elif ask.api_key in (SYNC_GROUP, HEARTBEAT):
-            told.phase = _phase_after.get(answer.error_code, told.phase)
+            state.phase = _phase_after.get(answer.error_code, state.phase)
         elif ask.api_key == LEAVE_GROUP and not answer.error_code:
-            told.phase = Phase.OUT
+            state.phase = Phase.OUT
 
     def _learn_joined(self, actor: int, answer: Any) -> None:
-        told = self.of(actor)
+        state = self.state_of(actor)
         if answer.error_code not in (ErrorCode.none, ErrorCode.member_id_required):
-            told.phase = _phase_after.get(answer.error_code, told.phase)
+            state.phase = _phase_after.get(answer.error_code, state.phase)
             return
-        if answer.member_id not in told.ids:
-            told.ids.append(answer.member_id)
-            self._names.setdefault(answer.member_id, f"actor {actor}'s id #{len(told.ids)}")
-        told.phase = Phase.JOINED if not answer.error_code else Phase.INVITED
+        if answer.member_id not in state.ids:
+            state.ids.append(answer.member_id)
+            self._names.setdefault(answer.member_id, f"actor {actor}'s id #{len(state.ids)}")
+        state.phase = Phase.JOINED if not answer.error_code else Phase.INVITED
         if not answer.error_code:
-            told.generation, told.protocol = answer.generation_id, answer.protocol_name
-            told.led = answer.members
+            state.generation, state.protocol = answer.generation_id, answer.protocol_name
+            state.led = answer.members
 
     def words(self, api_key: int, answer: Any) -> Plain:
         """Translates an answer to the names that both clusters share."""
         if api_key == LIST_GROUPS:
-            ours = tuple(line for line in answer.groups if line.group_id.startswith(self.prefix))
-            answer = replace(answer, groups=ours)
+            listed = tuple(line for line in answer.groups if line.group_id.startswith(self.prefix))
+            answer = replace(answer, groups=listed)
         return in_any_order(self._renamed(plain(answer, self.naming)), *_unordered.get(api_key, ()))
 
     def _renamed(self, value: Plain, field_name: str = "") -> Plain:
@@ -151,12 +151,12 @@ class Memory:
             case Group(number, more):
                 return f"{self.prefix}{number}{more}"
             case MemberId(actor, back):
-                ids = self.of(actor).ids
+                ids = self.state_of(actor).ids
                 return ids[-1 - back] if back < len(ids) else ""
             case Generation(actor, plus):
-                return self.of(actor).generation + plus
+                return self.state_of(actor).generation + plus
             case ChosenProtocol(actor):
-                return self.of(actor).protocol
+                return self.state_of(actor).protocol
             case TopicId(topic):
                 name = f"topic {topic}"
                 return self.naming.value(name) if self.naming.knows(name) else unknown_id
@@ -171,18 +171,18 @@ class Memory:
         return value
 
     def _plan(self, plan: Plan) -> list[dict[str, Any]]:
-        told = self.of(plan.actor)
-        ids = {self.name(member.member_id): member.member_id for member in told.led}
+        state = self.state_of(plan.actor)
+        ids = {self.name(member.member_id): member.member_id for member in state.led}
         ids |= {f"stranger {number}": f"stranger {number}" for number in range(plan.strangers)}
         return [
-            {"member_id": ids[name], "assignment": f"for {name} in generation {told.generation}".encode()}
+            {"member_id": ids[name], "assignment": f"for {name} in generation {state.generation}".encode()}
             for name in sorted(ids)[plan.leave_out :]
         ]
 
 
-def next_request(actor: int, profile: Profile, told: Told, dial: int) -> Ask:
+def next_request(actor: int, profile: Profile, state: ActorState, dial: int) -> Ask:
     """Returns the request that a real client in this state would send."""
-    match told.phase:
+    match state.phase:
         case Phase.OUT:
             api_key, values = JOIN_GROUP, profile.join()
         case Phase.INVITED | Phase.RECALLED:

@@ -67,11 +67,11 @@ class GroupPair:
     def make_stable(self, *actors: int) -> None:
         """Lets these actors join and sync until a heartbeat of each succeeds."""
         for _ in range(20):
-            were_done = [self.kafka.memory.of(actor).phase is Phase.SYNCED for actor in actors]
+            were_done = [self.kafka.memory.state_of(actor).phase is Phase.SYNCED for actor in actors]
             for actor in actors:
                 if not self.kafka.is_waiting(actor):
-                    self.take(next_request(actor, self.actors[actor], self.kafka.memory.of(actor), dial=-1))
-            if all(were_done) and all(self.kafka.memory.of(actor).phase is Phase.SYNCED for actor in actors):
+                    self.take(next_request(actor, self.actors[actor], self.kafka.memory.state_of(actor), dial=-1))
+            if all(were_done) and all(self.kafka.memory.state_of(actor).phase is Phase.SYNCED for actor in actors):
                 return
         raise AssertionError("the group did not become stable")
 
@@ -90,18 +90,18 @@ class GroupPair:
             case Wait():
                 self.taken.append("wait")
                 self._clock.wait()
-        return self._settled()
+        return self._compare_step()
 
     def wait_for_all(self) -> Mapping[int, Plain]:
         """Returns the answers to all parked requests, once their timers have expired."""
         for side in (self.kafka, self.kcoord):
             side.wait_for_all()
-        answers: Mapping[int, Plain] = self._settled()["answers"]
+        answers: Mapping[int, Plain] = self._compare_step()["answers"]
         return answers
 
-    def leave_nothing(self) -> None:
+    def delete_groups(self) -> None:
         for side in (self.kafka, self.kcoord):
-            side.leave_nothing()
+            side.delete_groups()
 
     def _ask(self, number: int, ask: Ask) -> None:
         self.taken.append(str(ask))
@@ -118,31 +118,33 @@ class GroupPair:
             self._ask(number, Ask(actor=actor, api_key=LEAVE_GROUP, version=step.dial % 6, values=values))
             return
         actor = idle[step.turn % len(idle)]
-        self._ask(number, next_request(actor, self.actors[actor], self.kafka.memory.of(actor), step.dial))
+        self._ask(number, next_request(actor, self.actors[actor], self.kafka.memory.state_of(actor), step.dial))
 
-    def _settled(self) -> Plain:
+    def _compare_step(self) -> Plain:
         __tracebackhide__ = True
-        kafka, kcoord = self.kafka.settle(), self.kcoord.settle()
+        kafka, kcoord = self.kafka.drain(), self.kcoord.drain()
         for number in forgotten_by_kafka(self.kafka, kafka, kcoord):
             del kcoord.answers[number]
             self.kafka.forget(number)
-        ours, theirs = self.kafka.outcome(kafka), self.kcoord.outcome(kcoord)
-        if ours != theirs:
+        kafka_outcome, kcoord_outcome = self.kafka.outcome(kafka), self.kcoord.outcome(kcoord)
+        if kafka_outcome != kcoord_outcome:
             if self._is_timed:
                 self._clock.check()
-            if self._choices.explain(ours, theirs, self._asks, self._asks.get(len(self.taken))):
+            if self._choices.explain(kafka_outcome, kcoord_outcome, self._asks, self._asks.get(len(self.taken))):
                 raise ChoseDifferently
-            raise Differs(self._explained(ours, theirs))
-        self._choices.learn(theirs, self._asks)
+            raise Differs(self._explained(kafka_outcome, kcoord_outcome))
+        self._choices.learn(kcoord_outcome, self._asks)
         for request in self.kafka.parked().values():
             self._choices.learn_parked(request.ask, self.kafka.memory.name(request.member_id))
-        return theirs
+        return kcoord_outcome
 
     def _explained(self, kafka: Plain, kcoord: Plain) -> str:
         steps = "\n".join(f"{number}. {step}" for number, step in enumerate(self.taken, start=1))
-        return f"{steps}\nafter the last step the answers differ:\n{explain_answers(_told(kafka), _told(kcoord))}"
+        return (
+            f"{steps}\nafter the last step the answers differ:\n{explain_answers(_labelled(kafka), _labelled(kcoord))}"
+        )
 
 
-def _told(outcome: Plain) -> Plain:
+def _labelled(outcome: Plain) -> Plain:
     answers: Mapping[int, Plain] = outcome["answers"]
     return {**outcome, "answers": {f"to step {number}": answer for number, answer in answers.items()}}

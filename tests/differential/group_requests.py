@@ -230,9 +230,9 @@ class Scenario:
     def is_timed(self) -> bool:
         return any(isinstance(step, Wait) for step in self.steps)
 
-    def only(self, kept: Sequence[int]) -> "Scenario":
+    def only(self, indexes: Sequence[int]) -> "Scenario":
         """Returns the same actors with some of the steps."""
-        return replace(self, steps=[self.steps[index] for index in kept])
+        return replace(self, steps=[self.steps[index] for index in indexes])
 
 
 def subscription(*topics: str, version: int = 1) -> bytes:

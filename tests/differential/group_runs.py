@@ -46,12 +46,12 @@ def explain_shortened(make_pair: MakeGroupPair, scenario: Scenario, difference: 
     """Explains the difference in the shortest part of the sequence that still has one."""
     deadline = time.monotonic() + _shortening
 
-    def differs(kept: Sequence[int]) -> bool:
-        return time.monotonic() < deadline and play(make_pair, scenario.only(kept)).difference is not None
+    def differs(indexes: Sequence[int]) -> bool:
+        return time.monotonic() < deadline and play(make_pair, scenario.only(indexes)).difference is not None
 
     short = shorten(range(len(scenario.steps)), differs)
-    said = play(make_pair, scenario.only(short)).difference or difference
-    return f"shortened from {len(scenario.steps)} to {len(short)} steps:\n{said}"
+    shortest = play(make_pair, scenario.only(short)).difference or difference
+    return f"shortened from {len(scenario.steps)} to {len(short)} steps:\n{shortest}"
 
 
 def _play(make_pair: MakeGroupPair, scenario: Scenario) -> Played:
@@ -75,5 +75,5 @@ def _play_once(make_pair: MakeGroupPair, scenario: Scenario, grid: float) -> Pla
     except (ChoseDifferently, Slipped):
         pass
     finally:
-        pair.leave_nothing()
+        pair.delete_groups()
     return Played(steps=done, of=len(scenario.steps))

@@ -65,7 +65,7 @@ def make_scenario(seed: int) -> Scenario:
     maker = _Maker(rng=random.Random(seed))
     actors = maker.make_actors()
     steps = [maker.step() for _ in range(maker.one_of(*_lengths))]
-    return Scenario(actors=actors, steps=[*steps, *maker.last_look()])
+    return Scenario(actors=actors, steps=[*steps, *maker.final_requests()])
 
 
 def make_timed_scenario(seed: int) -> Scenario:
@@ -78,7 +78,7 @@ def make_timed_scenario(seed: int) -> Scenario:
     for _ in range(_waits):
         steps += [maker.step() for _ in range(maker.one_of(1, 2, 4, 6))]
         steps.append(Wait())
-    return Scenario(actors=actors, steps=[*steps, *maker.last_look()])
+    return Scenario(actors=actors, steps=[*steps, *maker.final_requests()])
 
 
 @dataclass(slots=True, kw_only=True)
@@ -144,7 +144,7 @@ class _Maker:
         }
         return self.rng.choices(list(makers), weights=list(makers.values()))[0]()
 
-    def last_look(self) -> list[Step]:
+    def final_requests(self) -> list[Step]:
         everything = [{"group_id": Group(number), "topics": None} for number in (0, 1)]
         return [
             Ask(actor=0, api_key=OFFSET_FETCH, version=9, values={"groups": everything}),

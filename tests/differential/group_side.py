@@ -40,7 +40,7 @@ from tests.differential.group_requests import (
 from tests.differential.pair import hung_up
 from tests.differential.plain import Plain
 
-ASIDE_TOPIC: Final = "group-orders"
+PROBE_TOPIC: Final = "group-orders"
 _UNUSED: Final = ("Dead", "Empty")
 _PREPARING: Final = "PreparingRebalance"
 
@@ -55,7 +55,7 @@ class Request:
 
 
 @dataclass(slots=True, kw_only=True)
-class Settled:
+class StepResult:
     """The raw answers of a step, and the groups after it."""
 
     answers: dict[int, tuple[Request, Any]]  # in the order of the steps
@@ -84,12 +84,12 @@ class GroupSide:
     _connections: dict[int, list[Connection]] = field(default_factory=dict)
     _states: dict[str, str] = field(default_factory=dict)
     _is_read: bool = False  # the newest request was answered: the server has read all that was sent
-    _aside: Client = field(init=False)
+    _probe: Client = field(init=False)
     _groups: list[str] = field(init=False)
     _describe: bytes = field(init=False)
 
     def __post_init__(self) -> None:
-        self._aside = Client(*self.address, client_id="aside")
+        self._probe = Client(*self.address, client_id="aside")
         self.watch(2)
 
     def watch(self, groups: int) -> None:
@@ -112,7 +112,7 @@ class GroupSide:
             if connection.pending:
                 _wait_for(connection)
 
-    def settle(self) -> Settled:
+    def drain(self) -> StepResult:
         """Returns the answers since the last call, and the groups' current state."""
         described = self._barrier()
         deadline = time.monotonic() + self.patience
@@ -121,17 +121,17 @@ class GroupSide:
         if self._first_joined(described):
             described = self._barrier()  # for responses that were in flight together with the last description
         self._states = _states(described)
-        return Settled(answers=dict(sorted(self._receive(), key=_step)), described=described)
+        return StepResult(answers=dict(sorted(self._receive(), key=_step)), described=described)
 
-    def outcome(self, settled: Settled) -> Plain:
+    def outcome(self, result: StepResult) -> Plain:
         """Translates a step's result to shared names, adds the parked requests, and updates the actors' state."""
-        for request, answer in settled.answers.values():
+        for request, answer in result.answers.values():
             if answer is not hung_up:
                 self.memory.learn(request.ask, answer)
         return {
-            "answers": {number: self._words(*said) for number, said in settled.answers.items()},
+            "answers": {number: self._words(*answered) for number, answered in result.answers.items()},
             "parked": sorted(self.parked()),
-            **self.memory.words(DESCRIBE_GROUPS, settled.described),
+            **self.memory.words(DESCRIBE_GROUPS, result.described),
         }
 
     def parked(self) -> dict[int, Request]:
@@ -152,31 +152,31 @@ class GroupSide:
         for connection in self._connections.pop(actor, ()):
             connection.close()
 
-    def leave_nothing(self) -> None:
+    def delete_groups(self) -> None:
         """Removes the members of the sequence's groups and deletes the groups, so that a long run does not fill the
         clusters."""
-        for group in self._aside.ask(DESCRIBE_GROUPS, 5, groups=self._groups).groups:
+        for group in self._probe.ask(DESCRIBE_GROUPS, 5, groups=self._groups).groups:
             leaving = [{"member_id": member.member_id, "group_instance_id": None} for member in group.members]
             if leaving:
-                self._aside.ask(LEAVE_GROUP, 3, group_id=group.group_id, members=leaving)
-        self._aside.ask(DELETE_GROUPS, 2, groups_names=self._groups)
+                self._probe.ask(LEAVE_GROUP, 3, group_id=group.group_id, members=leaving)
+        self._probe.ask(DELETE_GROUPS, 2, groups_names=self._groups)
         self.close()
 
     def close(self) -> None:
         for actor in list(self._connections):
             self.hang_up(actor)
-        self._aside.close()
+        self._probe.close()
 
     def _barrier(self) -> Any:
         """Describes the groups; when this returns, no response is in flight."""
         if not self._is_read:
-            self._ask_aside(_HEARTBEAT_OF_NOBODY)
-        self._ask_aside(_COMMIT_ASIDE)
-        return decode_response(self._ask_aside(self._describe), DESCRIBE_GROUPS, 6)[1]
+            self._ask_probe(_HEARTBEAT_OF_NOBODY)
+        self._ask_probe(_PROBE_COMMIT)
+        return decode_response(self._ask_probe(self._describe), DESCRIBE_GROUPS, 6)[1]
 
-    def _ask_aside(self, request: bytes) -> bytes:
-        self._aside.send_bytes(request)
-        return self._aside.receive_frame()
+    def _ask_probe(self, request: bytes) -> bytes:
+        self._probe.send_bytes(request)
+        return self._probe.receive_frame()
 
     def _is_join_phase_ending(self, described: Any) -> bool:
         preparing = [group for group in described.groups if group.group_state == _PREPARING]
@@ -252,9 +252,9 @@ def _encoded(api_key: int, version: int, **values: Any) -> bytes:
 
 
 _HEARTBEAT_OF_NOBODY: Final = _encoded(HEARTBEAT, 0, group_id="aside", member_id="nobody", generation_id=0)
-_COMMIT_ASIDE: Final = _encoded(
+_PROBE_COMMIT: Final = _encoded(
     OFFSET_COMMIT,
     8,
     group_id="aside",
-    topics=[{"name": ASIDE_TOPIC, "partitions": [{"partition_index": 0, "committed_offset": 0}]}],
+    topics=[{"name": PROBE_TOPIC, "partitions": [{"partition_index": 0, "committed_offset": 0}]}],
 )

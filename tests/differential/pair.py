@@ -158,11 +158,11 @@ class Pair:
 
     def compare(self, api_key: int, version: int, values: Mapping[str, Any], kafka: Plain, kcoord: Plain) -> Plain:
         __tracebackhide__ = True
-        ours, theirs = (in_any_order(answer, *_unordered.get(api_key, ())) for answer in (kafka, kcoord))
-        if ours != theirs:
+        kafka, kcoord = (in_any_order(answer, *_unordered.get(api_key, ())) for answer in (kafka, kcoord))
+        if kafka != kcoord:
             name = names.get(api_key, f"API {api_key}")
-            raise Differs(explain(f"{name} version {version}", values, ours, theirs))
-        return theirs
+            raise Differs(explain(f"{name} version {version}", values, kafka, kcoord))
+        return kcoord
 
     def create(self, *topics: str, partitions: int = 1, configs: Mapping[str, str | None] | None = None) -> None:
         """Creates topics and waits until they are ready; their ids are then known."""
@@ -258,10 +258,10 @@ def wait_for_coordinators(address: tuple[str, int]) -> None:
 def server_settings(address: tuple[str, int]) -> frozenset[str]:
     """Returns the topic settings that this server overrides, as the validation of a new topic shows them."""
     with Client(*address) as client:
-        return settings_told(client)
+        return reported_settings(client)
 
 
-def settings_told(client: Client) -> frozenset[str]:
+def reported_settings(client: Client) -> frozenset[str]:
     topic = {"name": f"diff-{secrets.token_hex(4)}", "num_partitions": 1, "replication_factor": 1}
     (line,) = client.ask(CREATE_TOPICS, 7, topics=[topic], validate_only=True).topics
     return frozenset(config.name for config in line.configs if config.config_source != 5)

@@ -93,8 +93,8 @@ def plain(value: Any, naming: Naming) -> Plain:
 def _masked(parts: dict[str, Any], naming: Naming) -> dict[str, Any]:
     """Masks the parts of a topic's setting that depend on how the server was started."""
     if "synonyms" in parts:
-        kept = (_from_topic, _from_default)
-        parts = {**parts, "synonyms": tuple(line for line in parts["synonyms"] if line.source in kept)}
+        sources = (_from_topic, _from_default)
+        parts = {**parts, "synonyms": tuple(line for line in parts["synonyms"] if line.source in sources)}
     if parts.get("name") in naming.server_settings and parts.get("config_source", _from_topic) != _from_topic:
         return {**parts, "value": "<server>", "config_source": "<server>"}
     return parts

@@ -60,17 +60,17 @@ def make_sequence(seed: int, topics: Sequence[str], length: int) -> list[Step]:
 
 def shorten(steps: Sequence[int], differs: Callable[[Sequence[int]], bool]) -> list[int]:
     """Removes ever smaller parts of a sequence, as long as the rest still shows a difference."""
-    kept, size = list(steps), max(1, len(steps) // 2)
+    remaining, size = list(steps), max(1, len(steps) // 2)
     while size:
         start = 0
-        while start < len(kept):
-            fewer = kept[:start] + kept[start + size :]
+        while start < len(remaining):
+            fewer = remaining[:start] + remaining[start + size :]
             if fewer and differs(fewer):
-                kept = fewer
+                remaining = fewer
             else:
                 start += size
         size //= 2
-    return kept
+    return remaining
 
 
 @dataclass(slots=True, kw_only=True)

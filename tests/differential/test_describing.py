@@ -24,12 +24,12 @@ SOFTWARE = {"client_software_name": "kcoord-tests", "client_software_version": "
 
 @pytest.mark.parametrize("version", versions(0, 4))
 def test_the_announced_ranges_of_served_apis_are_those_of_kafka(pair: Pair, version: int) -> None:
-    ours, theirs = (
+    kafka, kcoord = (
         {line["api_key"]: line for line in side.ask(API_VERSIONS, version, SOFTWARE)["api_keys"]}
         for side in (pair.kafka, pair.kcoord)
     )
-    assert set(theirs) == set(SERVED)
-    assert theirs == {key: ours[key] for key in theirs}
+    assert set(kcoord) == set(SERVED)
+    assert kcoord == {key: kafka[key] for key in kcoord}
 
 
 @pytest.mark.parametrize("version", [3, 4])
@@ -214,5 +214,5 @@ def _named(*topics: str) -> list[dict[str, Any]]:
 
 def _only(answer: Any, topic: str) -> Any:
     """Restricts an answer to the topic of the test."""
-    kept = [line for line in answer["topics"] if line["name"] == topic]
-    return in_any_order({**answer, "topics": kept}, "topics")
+    of_topic = [line for line in answer["topics"] if line["name"] == topic]
+    return in_any_order({**answer, "topics": of_topic}, "topics")

@@ -54,10 +54,10 @@ def test_a_fault_is_found_and_shown_in_few_steps(
         side.close()
         return GroupPair(kafka_for_groups.side(grid), faulty(address=side.address, memory=memory), actors)
 
-    told = explain_shortened(make, *_first_difference(make))
-    assert field in told
-    shown = [line for line in told.splitlines() if line[:1].isdigit()]
-    assert len(shown) <= steps, told
+    explanation = explain_shortened(make, *_first_difference(make))
+    assert field in explanation
+    shown = [line for line in explanation.splitlines() if line[:1].isdigit()]
+    assert len(shown) <= steps, explanation
 
 
 def _first_difference(make: MakeGroupPair) -> tuple[Scenario, str]:

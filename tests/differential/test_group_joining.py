@@ -63,7 +63,7 @@ def test_a_new_member_joins_at_once_or_with_the_id_that_it_is_given(new_groups: 
         pair.ask(1, LIST_GROUPS, 5)
         answer = pair.join(0, version, MemberId(0))
     assert (answer["error_code"], answer["generation_id"]) == ("none", 1)
-    given = [_without_uuid(side.memory.of(0).ids[-1]) for side in (pair.kafka, pair.kcoord)]
+    given = [_without_uuid(side.memory.state_of(0).ids[-1]) for side in (pair.kafka, pair.kcoord)]
     assert given == ["actor-0-", "actor-0-"]
 
 
@@ -71,7 +71,7 @@ def test_a_new_member_joins_at_once_or_with_the_id_that_it_is_given(new_groups: 
 def test_a_static_member_joins_at_once(new_groups: NewGroupPair, version: int) -> None:
     pair = new_groups(*static())
     assert pair.join(0, version)["error_code"] == "none"
-    given = [_without_uuid(side.memory.of(0).ids[-1]) for side in (pair.kafka, pair.kcoord)]
+    given = [_without_uuid(side.memory.state_of(0).ids[-1]) for side in (pair.kafka, pair.kcoord)]
     assert given == ["instance 0-", "instance 0-"]
     assert pair.join(1, version, "somebody")["error_code"] == "unknown_member_id"
     assert pair.join(1, version, MemberId(0))["error_code"] == "unknown_member_id"
@@ -256,8 +256,8 @@ def test_a_malformed_subscription_stops_groups_in_kafka_only(new_groups: NewGrou
     join = Ask(actor=0, api_key=JOIN_GROUP, version=3, values=pair.actors[0].join())
     for side in (pair.kafka, pair.kcoord):
         side.ask(1, join)
-    assert pair.kafka.settle().answers == {}
-    ((_, answer),) = pair.kcoord.settle().answers.values()
+    assert pair.kafka.drain().answers == {}
+    ((_, answer),) = pair.kcoord.drain().answers.values()
     assert answer.error_code == ErrorCode.none
 
 

@@ -51,5 +51,5 @@ def test_random_lives_in_which_time_runs_out_are_answered_the_same(
 def _fail_if_different(make_pair: MakeGroupPair, seed: int, scenario: Scenario, played: Played) -> None:
     __tracebackhide__ = True
     if played.difference:
-        told = explain_shortened(make_pair, scenario, played.difference)
-        pytest.fail(f"seed {seed}, {told}\nto play it again:\n{_REPLAY.format(seed=seed)}", pytrace=False)
+        explanation = explain_shortened(make_pair, scenario, played.difference)
+        pytest.fail(f"seed {seed}, {explanation}\nto play it again:\n{_REPLAY.format(seed=seed)}", pytrace=False)

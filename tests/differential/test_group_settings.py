@@ -63,7 +63,7 @@ def new_groups(clusters: tuple[GroupCluster, GroupCluster]) -> Iterator[NewGroup
 
     yield new
     for pair in made:
-        pair.leave_nothing()
+        pair.delete_groups()
 
 
 def test_only_a_group_that_was_empty_waits_for_more_members(new_groups: NewGroupPair) -> None:

@@ -89,15 +89,15 @@ def test_what_is_said_of_the_protocol_must_be_right(
     new_groups: NewGroupPair, protocol_type: str | None, protocol_name: str | None
 ) -> None:
     pair = joined(new_groups())
-    said = {"protocol_type": protocol_type, "protocol_name": protocol_name}
+    claimed = {"protocol_type": protocol_type, "protocol_name": protocol_name}
     inconsistent = "inconsistent_group_protocol"
     for version in SYNC_VERSIONS[:5]:
-        assert pair.sync(1, version, **said) is parked
-    assert pair.sync(1, 5, **said)["error_code"] == inconsistent
-    assert pair.sync(0, 5, **said)["error_code"] == inconsistent
-    is_said = None not in (protocol_type, protocol_name)
+        assert pair.sync(1, version, **claimed) is parked
+    assert pair.sync(1, 5, **claimed)["error_code"] == inconsistent
+    assert pair.sync(0, 5, **claimed)["error_code"] == inconsistent
+    is_complete = None not in (protocol_type, protocol_name)
     for wrong in ({"member_id": "nobody"}, {"generation": 99}, {"group_id": Group(1)}, {"group_id": ""}):
-        assert (pair.sync(0, 5, **{**said, **wrong})["error_code"] == inconsistent) is not is_said
+        assert (pair.sync(0, 5, **{**claimed, **wrong})["error_code"] == inconsistent) is not is_complete
 
 
 @pytest.mark.parametrize("version", SYNC_VERSIONS)

@@ -24,19 +24,19 @@ _count = int(os.environ.get("KCOORD_TEST_SEQUENCES", "20"))
 def test_a_random_sequence_is_answered_the_same(make_pair: Callable[[], Pair], seed: int) -> None:
     every_step = list(range(LENGTH + 1))
     if difference := _difference(make_pair, seed, every_step):
-        short = shorten(every_step, lambda kept: _difference(make_pair, seed, kept) is not None)
+        short = shorten(every_step, lambda indexes: _difference(make_pair, seed, indexes) is not None)
         difference = _difference(make_pair, seed, short) or difference
         pytest.fail(f"KCOORD_TEST_SEED={seed}, shortened to {len(short)} steps:\n{difference}", pytrace=False)
 
 
-def _difference(make_pair: Callable[[], Pair], seed: int, kept: Sequence[int]) -> str | None:
+def _difference(make_pair: Callable[[], Pair], seed: int, indexes: Sequence[int]) -> str | None:
     """Returns the difference that these steps of the seed's sequence show on new topics; None if there is none."""
     pair = make_pair()
     topics = [pair.topic(f"{number}") for number in range(TOPICS)]
     sequence = make_sequence(seed, topics, LENGTH)
     taken: list[Step] = []
     try:
-        for index in kept:
+        for index in indexes:
             taken.append(sequence[index])
             pair.ask(taken[-1].api_key, taken[-1].version, **taken[-1].values)
     except Differs as differs:

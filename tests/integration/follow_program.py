@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from kcoord.admin.connecting.connection import Given, resolve
+from kcoord.admin.connecting.connection import ConnectionOptions, resolve_connection
 from kcoord.pipeline.decoding.row_filter import Wanted
 from kcoord.pipeline.following import Pace, Written, follow
 from kcoord.pipeline.session import Wish, open_session
@@ -24,13 +24,13 @@ SETTINGS = {
 
 
 def main(properties: str, out: str, events: str) -> None:
-    wish = Wish(
+    config = Wish(
         master="local[1]",
         settings=SETTINGS | {"spark.eventLog.dir": Path(events).as_uri(), "spark.local.dir": events},
         shows_noise=True,
     )
-    connection = resolve(Given(command_config=Path(properties)), os.environ)
-    with open_session(wish) as spark:
+    connection = resolve_connection(ConnectionOptions(command_config=Path(properties)), os.environ)
+    with open_session(config) as spark:
         written = follow(
             spark,
             connection,
@@ -38,13 +38,13 @@ def main(properties: str, out: str, events: str) -> None:
             wanted=Wanted(),
             choice=Choice(),
             pace=Pace(interval=0.1),
-            say=lambda brought: tell("batch", brought),
+            say=lambda brought: emit("batch", brought),
             warn=lambda unread: print(unread, file=sys.stderr, flush=True),
         )
-    tell("summary", written)
+    emit("summary", written)
 
 
-def tell(what: str, written: Written) -> None:
+def emit(what: str, written: Written) -> None:
     facts: dict[str, Any] = {
         "what": what,
         "records": written.records,

@@ -94,11 +94,11 @@ class CoordinatorView:
 
     def has_partitions(self, topic: str, count: int) -> bool:
         """Whether clients can use the partitions: real brokers learn of the controller's decisions a moment later."""
-        told = self._any.ask(METADATA, 12, topics=[{"name": topic}], allow_auto_topic_creation=False)
-        found = told.topics[0]
+        response = self._any.ask(METADATA, 12, topics=[{"name": topic}], allow_auto_topic_creation=False)
+        found = response.topics[0]
         if found.error_code or len(found.partitions) != count or any(each.error_code for each in found.partitions):
             return False
-        brokers = {each.node_id: self._client(each.host, each.port) for each in told.brokers}
+        brokers = {each.node_id: self._client(each.host, each.port) for each in response.brokers}
         return all(
             each.leader_id in brokers and _has_end(brokers[each.leader_id], topic, each.partition_index)
             for each in found.partitions

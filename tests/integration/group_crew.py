@@ -32,9 +32,9 @@ def coordinated_by(bootstrap: str, node_id: int) -> str:
     try:
         while True:
             names = [f"crew-{secrets.token_hex(3)}" for _ in range(100)]
-            own = [name for name in names if view.coordinator_id(name) == node_id]
-            if own:
-                return own[0]
+            coordinated = [name for name in names if view.coordinator_id(name) == node_id]
+            if coordinated:
+                return coordinated[0]
             assert time.monotonic() < deadline, f"broker {node_id} coordinates nothing"
             admin.elect_leaders(ElectionType.PREFERRED, None).result(WAIT)
             time.sleep(0.5)
@@ -56,7 +56,7 @@ class Crew:
         self._writer = Writer(bootstrap)
         self._writer.write_to(topic, PARTITIONS)
         self.members = [
-            Member(programs, client=client, name=client, wish=_wish(bootstrap, group, topic, client))
+            Member(programs, client=client, name=client, config=_join_config(bootstrap, group, topic, client))
             for client in CLIENTS
         ]
 
@@ -73,24 +73,26 @@ class Crew:
         described = self._described()
         return described.state if described else ""
 
-    def settle(self, *members: Member) -> Plan:
+    def wait_until_stable(self, *members: Member) -> Plan:
         """Waits until the current coordinator and these members report the same complete plan."""
 
-        def settled() -> Plan | None:
+        def agreed_plan() -> Plan | None:
             described = self._described()
             if described is None or described.state != "Stable":
                 return None
-            told = {member.member_id: member.owned for member in members}
-            is_whole = frozenset().union(*told.values()) == self._partitions
-            return told if is_whole and told == described.assignments else None
+            reported = {member.member_id: member.owned for member in members}
+            is_whole = frozenset().union(*reported.values()) == self._partitions
+            return reported if is_whole and reported == described.assignments else None
 
-        return self.wait_for(settled, "the group to settle")
+        return self.wait_for(agreed_plan, "the group to settle")
 
     def wait_for(self, find: Callable[[], T | None], what: str) -> T:
         deadline = time.monotonic() + WAIT
         while not (found := find()):
-            told = [(str(member), [str(each) for each in _news(member)]) for member in self.members]
-            assert time.monotonic() < deadline, f"waited in vain for {what} of {self.group}: {self._described()} {told}"
+            reports = [(str(member), [str(each) for each in _news(member)]) for member in self.members]
+            assert time.monotonic() < deadline, (
+                f"waited in vain for {what} of {self.group}: {self._described()} {reports}"
+            )
             time.sleep(0.05)
         return found
 
@@ -123,7 +125,7 @@ class Crew:
             view.close()
 
 
-def _wish(bootstrap: str, group: str, topic: str, name: str) -> Join:
+def _join_config(bootstrap: str, group: str, topic: str, name: str) -> Join:
     return Join(
         bootstrap=bootstrap,
         group=group,

@@ -75,10 +75,10 @@ class PlannedMember(ABC):
 
     def _beat(self, api_key: int, version: int, **values: Any) -> Any:
         who = {"group_id": self.group, "member_id": self.member_id, "member_epoch": self.epoch}
-        told = self.client.ask(api_key, version, **who, **values)
-        assert told.error_code is ErrorCode.none, told
-        self.epoch = told.member_epoch
-        return told
+        response = self.client.ask(api_key, version, **who, **values)
+        assert response.error_code is ErrorCode.none, response
+        self.epoch = response.member_epoch
+        return response
 
 
 class ConsumerMember(PlannedMember):
@@ -88,7 +88,7 @@ class ConsumerMember(PlannedMember):
     def beat(self) -> Any:
         return self._heartbeat(subscribed_topic_names=None, topic_partitions=None)
 
-    def own(self, topic: str) -> None:
+    def take_assignment(self, topic: str) -> None:
         """Joins, and takes over the assignment."""
         given = self._given(topic, _topic_partitions)
         owned = [{"topic_id": each.topic_id, "partitions": each.partitions} for each in given]
@@ -98,8 +98,8 @@ class ConsumerMember(PlannedMember):
         return self._beat(CONSUMER_GROUP_HEARTBEAT, 1, **values)
 
 
-def _topic_partitions(told: Any) -> Any:
-    return told.assignment.topic_partitions if told.assignment else None
+def _topic_partitions(assignment: Any) -> Any:
+    return assignment.assignment.topic_partitions if assignment.assignment else None
 
 
 class ShareMember(PlannedMember):
@@ -109,7 +109,7 @@ class ShareMember(PlannedMember):
     def beat(self) -> Any:
         return self._beat(SHARE_GROUP_HEARTBEAT, 1, subscribed_topic_names=None)
 
-    def own(self, topic: str) -> Any:
+    def take_assignment(self, topic: str) -> Any:
         """Joins, and returns the topic's id and the numbers of the partitions."""
         (given,) = self._given(topic, _topic_partitions)
         return given
@@ -121,10 +121,10 @@ class ShareMember(PlannedMember):
 
         def acquire() -> Any:
             nonlocal session
-            told = self._fetch(session, topic_id, [part] if session == 0 else (), records)
+            response = self._fetch(session, topic_id, [part] if session == 0 else (), records)
             session += 1
             batches = [
-                each for topic in told.responses for found in topic.partitions for each in found.acquired_records
+                each for topic in response.responses for found in topic.partitions for each in found.acquired_records
             ]
             return batches or None
 
@@ -133,13 +133,13 @@ class ShareMember(PlannedMember):
             {"first_offset": each.first_offset, "last_offset": each.last_offset, "acknowledge_types": [ACCEPT]}
             for each in batches
         ]
-        told = self._fetch(session, topic_id, [part], 0)
-        assert told.responses[0].partitions[0].acknowledge_error_code in (0, ErrorCode.none)
+        response = self._fetch(session, topic_id, [part], 0)
+        assert response.responses[0].partitions[0].acknowledge_error_code in (0, ErrorCode.none)
         return int(batches[-1].last_offset) + 1
 
     def _fetch(self, session: int, topic_id: uuid.UUID, parts: Sequence[Any], records: int) -> Any:
         topics = [{"topic_id": topic_id, "partitions": parts}] if parts else ()
-        told = self.client.ask(
+        response = self.client.ask(
             SHARE_FETCH,
             1,
             group_id=self.group,
@@ -153,8 +153,8 @@ class ShareMember(PlannedMember):
             topics=topics,
             forgotten_topics_data=(),
         )
-        assert told.error_code is ErrorCode.none, told
-        return told
+        assert response.error_code is ErrorCode.none, response
+        return response
 
 
 class StreamsMember(PlannedMember):
@@ -173,15 +173,15 @@ class StreamsMember(PlannedMember):
     def beat(self) -> Any:
         return self._beat(STREAMS_GROUP_HEARTBEAT, 0, **self._SILENT)
 
-    def own(self, topic: str) -> None:
+    def take_assignment(self, topic: str) -> None:
         """Joins, and runs the assigned tasks."""
-        given = self._given(topic, lambda told: told.active_tasks)
+        given = self._given(topic, lambda response: response.active_tasks)
         tasks = [{"subtopology_id": each.subtopology_id, "partitions": each.partitions} for each in given]
         self._beat(STREAMS_GROUP_HEARTBEAT, 0, **{**self._SILENT, **self._NO_TASKS, "active_tasks": tasks})
 
     def commit(self, topic: str, offsets: Mapping[int, int]) -> None:
         parts = [{"partition_index": number, "committed_offset": offset} for number, offset in offsets.items()]
-        told = self.client.ask(
+        response = self.client.ask(
             OFFSET_COMMIT,
             9,
             group_id=self.group,
@@ -189,4 +189,4 @@ class StreamsMember(PlannedMember):
             member_id=self.member_id,
             topics=[{"name": topic, "partitions": parts}],
         )
-        assert {each.error_code for line in told.topics for each in line.partitions} == {ErrorCode.none}
+        assert {each.error_code for line in response.topics for each in line.partitions} == {ErrorCode.none}

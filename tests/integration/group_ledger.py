@@ -66,18 +66,20 @@ def assert_nobody_owned_twice(members: Iterable[Member]) -> None:
 
 def assert_generations_grew(members: Iterable[Member]) -> None:
     for member in members:
-        told = [event.generation for event in member.events("assigned", "generation")]
-        assert told == sorted(told), f"{member} went back in generations: {told}"
+        reported = [event.generation for event in member.events("assigned", "generation")]
+        assert reported == sorted(reported), f"{member} went back in generations: {reported}"
 
 
 def assert_the_coordinator_agrees(members: Sequence[Member], seen: Sequence[Plan]) -> None:
     """Asserts that each plan that the coordinator showed is, in order, the plan of a generation as its members report
     it."""
-    told = plans(members, by_member_id=True)
+    reported = plans(members, by_member_id=True)
     last = 0
     for shown in seen:
-        fitting = [generation for generation, plan in told.items() if generation >= last and _fits(plan, shown)]
-        assert fitting, f"no generation from {last} on had what the coordinator showed, {shown}\nmembers told {told}"
+        fitting = [generation for generation, plan in reported.items() if generation >= last and _fits(plan, shown)]
+        assert fitting, (
+            f"no generation from {last} on had what the coordinator showed, {shown}\nmembers told {reported}"
+        )
         last = fitting[0]
 
 
@@ -126,11 +128,11 @@ def unread(members: Iterable[Member], ends: Mapping[str, int]) -> dict[str, list
     return {partition: offsets for partition, offsets in missing.items() if offsets}
 
 
-def _fits(told: Plan, shown: Plan) -> bool:
+def _fits(reported: Plan, shown: Plan) -> bool:
     """Whether the reported shares match the plan. A member that was killed or overtaken may not have reported its
     share."""
-    common = told.keys() & shown.keys()
-    return bool(common) and all(told[member] == shown[member] for member in common)
+    common = reported.keys() & shown.keys()
+    return bool(common) and all(reported[member] == shown[member] for member in common)
 
 
 def _holds(members: Iterable[Member]) -> Iterable[Hold]:

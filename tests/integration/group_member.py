@@ -39,22 +39,22 @@ class Event:
 
     def __str__(self) -> str:
         """Formats the fields that differ from the defaults."""
-        told = [f"{self.at:.3f} {self.kind} generation={self.generation} member={self.member}"]
+        parts = [f"{self.at:.3f} {self.kind} generation={self.generation} member={self.member}"]
         if self.owned is not None:
-            told.append(f"partitions={sorted(self.partitions)} owned={sorted(self.owned)}")
+            parts.append(f"partitions={sorted(self.partitions)} owned={sorted(self.owned)}")
         if self.partition:
-            told.append(f"{self.partition} {self.first}..{self.last}")
+            parts.append(f"{self.partition} {self.first}..{self.last}")
         if self.offsets:
-            told.append(f"offsets={dict(self.offsets)}")
-        return " ".join([*told, self.error])
+            parts.append(f"offsets={dict(self.offsets)}")
+        return " ".join([*parts, self.error])
 
 
 class Member:
     """One client, by its name in the scenario."""
 
-    def __init__(self, programs: Programs, *, client: str, name: str, wish: Join) -> None:
+    def __init__(self, programs: Programs, *, client: str, name: str, config: Join) -> None:
         """Starts the process at once, so that many can start in parallel; it joins on command."""
-        self.client, self.name, self.wish = client, name, wish
+        self.client, self.name, self.config = client, name, config
         self.has_joined = False
         self.is_killed = False
         self.was_paused = False
@@ -67,7 +67,7 @@ class Member:
     @property
     def owner(self) -> str:
         """The identity that survives restarts: a static member's instance."""
-        return self.wish.instance_id or self.name
+        return self.config.instance_id or self.name
 
     @property
     def is_running(self) -> bool:
@@ -96,7 +96,7 @@ class Member:
         return [event for event in self._events if event.kind in kinds] if kinds else self._events
 
     def join(self) -> None:
-        self._send("join", **{each.name: getattr(self.wish, each.name) for each in fields(self.wish)})
+        self._send("join", **{each.name: getattr(self.config, each.name) for each in fields(self.config)})
         self.has_joined = True
 
     def pause(self) -> None:
@@ -113,7 +113,7 @@ class Member:
         """Leaves the group, and waits until that is done."""
         self._send("leave")
         exit_code = self._process.wait(LEAVE_TIMEOUT)
-        assert exit_code == 0, f"{self} left with exit code {exit_code}\n{self.last_words()}"
+        assert exit_code == 0, f"{self} left with exit code {exit_code}\n{self.last_output()}"
 
     def kill(self) -> None:
         """Kills the process with SIGKILL."""
@@ -124,7 +124,7 @@ class Member:
         """Ends the process in any state: the scenario is over."""
         self._process.kill()
 
-    def last_words(self) -> str:
+    def last_output(self) -> str:
         return self._process.last_words()
 
     def __str__(self) -> str:

@@ -23,7 +23,7 @@ LONG = 180_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settled:
+class StableGeneration:
     """A generation in which the coordinator and all members agree."""
 
     generation: int
@@ -67,9 +67,9 @@ class GroupScene:
         """Starts the processes of members in parallel; they join on command."""
         return [self._start(client, name, **changes) for name in names]
 
-    def settle(self, *members: Member) -> Settled:
+    def wait_until_stable(self, *members: Member) -> StableGeneration:
         """Waits until the coordinator and exactly these members report the same complete plan of a generation."""
-        return self.wait_for(lambda: self._settled(members), "the group to settle")
+        return self.wait_for(lambda: self._stable_generation(members), "the group to settle")
 
     def wait_for(self, find: Callable[[], T | None], what: str, *, timeout: float = WAIT) -> T:
         """Polls until something is found; fails if a member dies before, or after the timeout."""
@@ -86,10 +86,10 @@ class GroupScene:
     def wait_for_reads(self, member: Member, *, of: frozenset[str] | None = None) -> None:
         """Waits until the member has read again from each of these partitions, or from each that it owns."""
         wanted = member.owned if of is None else of
-        told = len(member.events())
+        event_count = len(member.events())
 
         def has_read() -> bool:
-            return wanted <= {event.partition for event in member.events()[told:] if event.kind == "read"}
+            return wanted <= {event.partition for event in member.events()[event_count:] if event.kind == "read"}
 
         self.wait_for(has_read, f"{member} to read")
 
@@ -120,13 +120,16 @@ class GroupScene:
         committed = self.coordinator.committed(self.group)
         lines = [f"the coordinator: {seen.state} {dict(seen.assignments)}, committed {committed}"]
         for member in self.members:
-            told = [event for event in member.events() if event.kind not in ("read", "committed")]
-            lines += [f"{member}: {'runs' if member.is_running else 'has ended'}", *(f"    {event}" for event in told)]
-            lines += [f"    stderr: {member.last_words().partition('stderr:')[2][-2000:]}"]
+            events = [event for event in member.events() if event.kind not in ("read", "committed")]
+            lines += [
+                f"{member}: {'runs' if member.is_running else 'has ended'}",
+                *(f"    {event}" for event in events),
+            ]
+            lines += [f"    stderr: {member.last_output().partition('stderr:')[2][-2000:]}"]
         return "\n".join(lines)
 
     def _start(self, client: str, name: str, **changes: Any) -> Member:
-        wish = Join(
+        config = Join(
             bootstrap=self.bootstrap,
             group=self.group,
             topics=list(self._partitions),
@@ -139,7 +142,7 @@ class GroupScene:
             metadata_max_age_ms=LONG,
             commits="each-poll",
         )
-        member = Member(self._programs, client=client, name=name, wish=replace(wish, **changes))
+        member = Member(self._programs, client=client, name=name, config=replace(config, **changes))
         self.members.append(member)
         return member
 
@@ -148,20 +151,20 @@ class GroupScene:
         self._partitions[topic] = partitions
         self._writer.write_to(topic, partitions)
 
-    def _settled(self, members: Sequence[Member]) -> Settled | None:
+    def _stable_generation(self, members: Sequence[Member]) -> StableGeneration | None:
         described = self.coordinator.describe(self.group)
         if described.state != "Stable":
             return None
-        told = {member.member_id: member.owned for member in members}
+        reported = {member.member_id: member.owned for member in members}
         generations = {member.generation for member in members}
-        if told != described.assignments or len(generations) != 1 or _union(told.values()) != self.partitions:
+        if reported != described.assignments or len(generations) != 1 or _union(reported.values()) != self.partitions:
             return None
         (generation,) = generations
         one = members[0]
-        if not self.coordinator.is_at(self.group, generation, one.member_id, one.wish.instance_id):
+        if not self.coordinator.is_at(self.group, generation, one.member_id, one.config.instance_id):
             return None
-        return Settled(
-            generation=generation, owned={member.name: told[member.member_id] for member in members}, at=time.time()
+        return StableGeneration(
+            generation=generation, owned={member.name: reported[member.member_id] for member in members}, at=time.time()
         )
 
 

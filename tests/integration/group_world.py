@@ -20,7 +20,7 @@ RECORDS = 120  # in each partition of orders, one every 30 s over the last hour
 
 
 @dataclass(frozen=True, kw_only=True)
-class GroupWorld:
+class GroupFixture:
     """The groups: `shop` is classic and has members, `modern` is of KIP-848, `static` has instance ids, `asleep` has no
     members."""
 
@@ -30,7 +30,7 @@ class GroupWorld:
 
 
 @contextmanager
-def group_world(client: Mapping[str, str]) -> Iterator[GroupWorld]:
+def group_fixture(client: Mapping[str, str]) -> Iterator[GroupFixture]:
     """Creates the groups. `client` is librdkafka's configuration: the cluster, and the login."""
     now = int(time.time() * 1000)
     _make_topics(client)
@@ -51,7 +51,7 @@ def group_world(client: Mapping[str, str]) -> Iterator[GroupWorld]:
             consumer.commit(offsets=offsets, asynchronous=False)
         _commit_as_nobody(client, "asleep", [(ORDERS, 0, 10), (ORDERS, 1, RECORDS), (PAYMENTS, 0, 5)])
         _commit_as_nobody(client, "astray", [(ORDERS, 2, RECORDS + 1000)])
-        yield GroupWorld(client=client, started_ms=now, consumers=consumers)
+        yield GroupFixture(client=client, started_ms=now, consumers=consumers)
     finally:
         for consumer in consumers:
             consumer.close()

@@ -43,7 +43,7 @@ class Attack:
     api_key: int
     version: int
     values: Callable[[Target], dict[str, Any]]
-    told: ErrorCode | None
+    error: ErrorCode | None
     """The expected error; None if the answer omits the journal."""
 
 
@@ -97,60 +97,60 @@ def _topic(target: Target, **more: Any) -> dict[str, Any]:
 _TAKES: Final = "cleanup.policy"
 
 ATTACKS: Final[Mapping[str, Attack]] = {
-    "fetch by name": Attack(api_key=1, version=12, told=UNKNOWN, values=lambda t: _fetched(topic=t.topic)),
-    "fetch by id": Attack(api_key=1, version=16, told=UNKNOWN_ID, values=lambda t: _fetched(topic_id=t.topic_id)),
+    "fetch by name": Attack(api_key=1, version=12, error=UNKNOWN, values=lambda t: _fetched(topic=t.topic)),
+    "fetch by id": Attack(api_key=1, version=16, error=UNKNOWN_ID, values=lambda t: _fetched(topic_id=t.topic_id)),
     "fetch its transactions": Attack(
-        api_key=1, version=12, told=NO_TOPIC, values=lambda _: _fetched(topic="__transaction_state")
+        api_key=1, version=12, error=NO_TOPIC, values=lambda _: _fetched(topic="__transaction_state")
     ),
     "produce an end of its transactions": Attack(
-        api_key=0, version=9, told=NO_TOPIC, values=lambda t: _produced(t, name="__transaction_state")
+        api_key=0, version=9, error=NO_TOPIC, values=lambda t: _produced(t, name="__transaction_state")
     ),
     "list offsets": Attack(
         api_key=2,
         version=7,
-        told=UNKNOWN,
+        error=UNKNOWN,
         values=lambda t: {
             **_topic(t, partitions=[{"partition_index": 0, "timestamp": -1, "current_leader_epoch": -1}]),
             "replica_id": -1,
         },
     ),
-    "metadata of all": Attack(api_key=3, version=12, told=None, values=lambda t: {"topics": None}),
+    "metadata of all": Attack(api_key=3, version=12, error=None, values=lambda t: {"topics": None}),
     "metadata by name": Attack(
-        api_key=3, version=12, told=UNKNOWN, values=lambda t: {"topics": [{"name": t.topic, "topic_id": None}]}
+        api_key=3, version=12, error=UNKNOWN, values=lambda t: {"topics": [{"name": t.topic, "topic_id": None}]}
     ),
     "metadata by id": Attack(
         api_key=3,
         version=12,
-        told=UNKNOWN_ID,
+        error=UNKNOWN_ID,
         values=lambda t: {"topics": [{"topic_id": t.topic_id, "name": None}]},
     ),
-    "describe partitions of all": Attack(api_key=75, version=0, told=None, values=lambda t: {"topics": []}),
-    "describe partitions": Attack(api_key=75, version=0, told=UNKNOWN, values=_topic),
+    "describe partitions of all": Attack(api_key=75, version=0, error=None, values=lambda t: {"topics": []}),
+    "describe partitions": Attack(api_key=75, version=0, error=UNKNOWN, values=_topic),
     "find its coordinator": Attack(
         api_key=10,
         version=4,
-        told=NOT_YOURS,
+        error=NOT_YOURS,
         values=lambda t: {"key_type": 1, "coordinator_keys": [t.transactional_id]},
     ),
     "find its coordinator, older": Attack(
-        api_key=10, version=2, told=NOT_YOURS, values=lambda t: {"key_type": 1, "key": t.transactional_id}
+        api_key=10, version=2, error=NOT_YOURS, values=lambda t: {"key_type": 1, "key": t.transactional_id}
     ),
     "create topic": Attack(
         api_key=19,
         version=7,
-        told=NO_TOPIC,
+        error=NO_TOPIC,
         values=lambda t: {**_topic(t, num_partitions=1, replication_factor=1), "timeout": _SOON},
     ),
     "create partitions": Attack(
         api_key=37,
         version=3,
-        told=UNKNOWN,
+        error=UNKNOWN,
         values=lambda t: {**_topic(t, count=99, assignments=None), "timeout": _SOON},
     ),
     "leader epochs": Attack(
         api_key=23,
         version=4,
-        told=UNKNOWN,
+        error=UNKNOWN,
         values=lambda t: {
             "replica_id": -1,
             "topics": [
@@ -159,31 +159,31 @@ ATTACKS: Final[Mapping[str, Attack]] = {
         },
     ),
     "describe configs": Attack(
-        api_key=32, version=4, told=UNKNOWN, values=lambda t: _resource(t, configuration_keys=None)
+        api_key=32, version=4, error=UNKNOWN, values=lambda t: _resource(t, configuration_keys=None)
     ),
     "list config resources": Attack(
-        api_key=74, version=1, told=None, values=lambda t: {"resource_types": [_TOPIC_RESOURCE]}
+        api_key=74, version=1, error=None, values=lambda t: {"resource_types": [_TOPIC_RESOURCE]}
     ),
-    "describe log folders": Attack(api_key=35, version=4, told=None, values=lambda t: {"topics": None}),
+    "describe log folders": Attack(api_key=35, version=4, error=None, values=lambda t: {"topics": None}),
     "describe its log folders": Attack(
-        api_key=35, version=4, told=None, values=lambda t: {"topics": [{"topic": t.topic, "partitions": [0]}]}
+        api_key=35, version=4, error=None, values=lambda t: {"topics": [{"topic": t.topic, "partitions": [0]}]}
     ),
     "list reassignments": Attack(
         api_key=46,
         version=0,
-        told=None,
+        error=None,
         values=lambda t: {**_topic(t, partition_indexes=[0]), "timeout": _SOON},
     ),
     "reassign": Attack(
         api_key=45,
         version=0,
-        told=UNKNOWN,
+        error=UNKNOWN,
         values=lambda t: {**_topic(t, partitions=[{"partition_index": 0, "replicas": [77]}]), "timeout": _SOON},
     ),
     "elect leaders": Attack(
         api_key=43,
         version=2,
-        told=UNKNOWN,
+        error=UNKNOWN,
         values=lambda t: {
             "election_type": 0,
             "topic_partitions": [{"topic": t.topic, "partitions": [0]}],
@@ -193,25 +193,25 @@ ATTACKS: Final[Mapping[str, Attack]] = {
     "move log folders": Attack(
         api_key=34,
         version=2,
-        told=UNKNOWN,
+        error=UNKNOWN,
         values=lambda t: {"dirs": [{"path": "/nowhere", "topics": [{"name": t.topic, "partitions": [0]}]}]},
     ),
     "describe producers": Attack(
-        api_key=61, version=0, told=UNKNOWN, values=lambda t: _topic(t, partition_indexes=[0])
+        api_key=61, version=0, error=UNKNOWN, values=lambda t: _topic(t, partition_indexes=[0])
     ),
     "describe its transaction": Attack(
-        api_key=65, version=0, told=NOT_YOURS, values=lambda t: {"transactional_ids": [t.transactional_id]}
+        api_key=65, version=0, error=NOT_YOURS, values=lambda t: {"transactional_ids": [t.transactional_id]}
     ),
     "list transactions": Attack(
         api_key=66,
         version=1,
-        told=None,
+        error=None,
         values=lambda t: {"state_filters": [], "producer_id_filters": [], "duration_filter": -1},
     ),
     "add partitions of it": Attack(
         api_key=24,
         version=3,
-        told=UNKNOWN,
+        error=UNKNOWN,
         values=lambda t: {
             "v3_and_below_transactional_id": f"other-{t.topic}",
             "v3_and_below_producer_id": 1,
@@ -222,7 +222,7 @@ ATTACKS: Final[Mapping[str, Attack]] = {
     "add partitions to its transaction": Attack(
         api_key=24,
         version=3,
-        told=NOT_YOURS,
+        error=NOT_YOURS,
         values=lambda t: {
             "v3_and_below_transactional_id": t.transactional_id,
             "v3_and_below_producer_id": 1,
@@ -233,7 +233,7 @@ ATTACKS: Final[Mapping[str, Attack]] = {
     "add partitions to its transaction, as brokers do": Attack(
         api_key=24,
         version=4,
-        told=NOT_YOURS,
+        error=NOT_YOURS,
         values=lambda t: {
             "transactions": [
                 {
@@ -249,7 +249,7 @@ ATTACKS: Final[Mapping[str, Attack]] = {
     "end its transaction": Attack(
         api_key=26,
         version=3,
-        told=NOT_YOURS,
+        error=NOT_YOURS,
         values=lambda t: {
             "transactional_id": t.transactional_id,
             "producer_id": 1,
@@ -260,7 +260,7 @@ ATTACKS: Final[Mapping[str, Attack]] = {
     "write transaction markers": Attack(
         api_key=27,
         version=1,
-        told=UNKNOWN,
+        error=UNKNOWN,
         values=lambda t: {
             "markers": [
                 {
@@ -273,30 +273,32 @@ ATTACKS: Final[Mapping[str, Attack]] = {
             ]
         },
     ),
-    "produce by name": Attack(api_key=0, version=9, told=UNKNOWN, values=lambda t: _produced(t, name=t.topic)),
-    "produce by id": Attack(api_key=0, version=13, told=UNKNOWN_ID, values=lambda t: _produced(t, topic_id=t.topic_id)),
+    "produce by name": Attack(api_key=0, version=9, error=UNKNOWN, values=lambda t: _produced(t, name=t.topic)),
+    "produce by id": Attack(
+        api_key=0, version=13, error=UNKNOWN_ID, values=lambda t: _produced(t, topic_id=t.topic_id)
+    ),
     "produce in its transaction": Attack(
         api_key=0,
         version=9,
-        told=NOT_YOURS,
+        error=NOT_YOURS,
         values=lambda t: {**_produced(t, name=t.other_topic), "transactional_id": t.transactional_id},
     ),
     "alter configs": Attack(
         api_key=33,
         version=2,
-        told=UNKNOWN,
+        error=UNKNOWN,
         values=lambda t: _resource(t, configs=[{"name": _TAKES, "value": "delete"}]),
     ),
     "alter configs, one by one": Attack(
         api_key=44,
         version=1,
-        told=UNKNOWN,
+        error=UNKNOWN,
         values=lambda t: _resource(t, configs=[{"name": _TAKES, "config_operation": 0, "value": "delete"}]),
     ),
     "fence its writer": Attack(
         api_key=22,
         version=4,
-        told=NOT_YOURS,
+        error=NOT_YOURS,
         values=lambda t: {
             "transactional_id": t.transactional_id,
             "transaction_timeout": _SOON,
@@ -307,23 +309,23 @@ ATTACKS: Final[Mapping[str, Attack]] = {
     "delete records": Attack(
         api_key=21,
         version=2,
-        told=UNKNOWN,
+        error=UNKNOWN,
         values=lambda t: {**_topic(t, partitions=[{"partition_index": 0, "offset": -1}]), "timeout": _SOON},
     ),
     "delete by id": Attack(
         api_key=20,
         version=6,
-        told=UNKNOWN_ID,
+        error=UNKNOWN_ID,
         values=lambda t: {"topics": [{"name": None, "topic_id": t.topic_id}], "timeout": _SOON},
     ),
     "delete by name": Attack(
         api_key=20,
         version=6,
-        told=UNKNOWN,
+        error=UNKNOWN,
         values=lambda t: {"topics": [{"name": t.topic, "topic_id": None}], "timeout": _SOON},
     ),
     "delete by name, older": Attack(
-        api_key=20, version=5, told=UNKNOWN, values=lambda t: {"topic_names": [t.topic], "timeout": _SOON}
+        api_key=20, version=5, error=UNKNOWN, values=lambda t: {"topic_names": [t.topic], "timeout": _SOON}
     ),
 }
 """All attacks, in an order in which each would succeed if it were not refused."""

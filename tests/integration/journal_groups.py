@@ -208,13 +208,13 @@ class GroupsOfAllKinds(LogScene):
         """Creates a KIP-848 group of one member with its whole target assignment; returns its epoch."""
         answers = [self._heartbeat_848(group_id, "member-0", 0)]
 
-        def is_settled() -> bool:
+        def is_stable() -> bool:
             plans = [answer.assignment for answer in answers if answer.assignment is not None]
             owned = self._owned(plans[-1].topic_partitions[0].partitions) if plans else None
             answers.append(self._heartbeat_848(group_id, "member-0", answers[-1].member_epoch, owned))
             return bool(owned) and self._listed_state(group_id) == "Stable"
 
-        wait_until(is_settled)
+        wait_until(is_stable)
         return int(answers[-1].member_epoch)
 
     def moving_consumers(self, group_id: str) -> None:
@@ -222,11 +222,11 @@ class GroupsOfAllKinds(LogScene):
         epoch, owned = self.consumers(group_id), self._owned(range(PARTITIONS))
         self._heartbeat_848(group_id, "member-1", 0)
 
-        def is_told() -> bool:
+        def is_assigned() -> bool:
             self._heartbeat_848(group_id, "member-0", epoch, owned)
             return self._listed_state(group_id) == "Reconciling"
 
-        wait_until(is_told)
+        wait_until(is_assigned)
 
     def open_transaction(self, group_id: str) -> dict[str, Any]:
         """Commits an offset in a transaction that stays open; returns what is needed to end it."""

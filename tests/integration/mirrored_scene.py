@@ -42,8 +42,8 @@ class MirroredScene:
         assert producer.flush(DEADLINE) == 0
 
     def copy(self, group: str, *options: str) -> Run:
-        places = ("--from", self.source.bootstrap, "--to", self.target.bootstrap)
-        return kcoord("offsets", "copy", *places, "--group", group, "--ignore-topic-ids", *options)
+        endpoints = ("--from", self.source.bootstrap, "--to", self.target.bootstrap)
+        return kcoord("offsets", "copy", *endpoints, "--group", group, "--ignore-topic-ids", *options)
 
     def carry(self, group: str, *options: str) -> Run:
         """Exports here and imports there, which must give the same result as a copy."""

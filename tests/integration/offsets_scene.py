@@ -114,21 +114,23 @@ class OffsetsScene:
             for (topic, partition), (offset, epoch, metadata) in full.items()
         ]
         fields = {"group_id": group, "generation_id_or_member_epoch": -1, "member_id": "", "topics": topics}
-        answer = self._settled(lambda client: client.ask(OFFSET_COMMIT, COMMIT_VERSION, **fields), self._commit_error)
+        answer = self._retry_until_ready(
+            lambda client: client.ask(OFFSET_COMMIT, COMMIT_VERSION, **fields), self._commit_error
+        )
         errors = {each.error_code for topic in answer.topics for each in topic.partitions}
         assert errors == {ErrorCode.none}
 
     def committed(self, group: str) -> dict[Partition, Commit]:
         fields = {"groups": [{"group_id": group, "topics": None}], "require_stable": False}
-        answer = self._settled(
+        answer = self._retry_until_ready(
             lambda client: client.ask(OFFSET_FETCH, FETCH_VERSION, **fields),
             lambda answer: answer.groups[0].error_code,
         )
-        (told,) = answer.groups
-        assert told.error_code is ErrorCode.none
+        (answered,) = answer.groups
+        assert answered.error_code is ErrorCode.none
         return {
             (topic.name, each.partition_index): (each.committed_offset, each.committed_leader_epoch, each.metadata)
-            for topic in told.topics
+            for topic in answered.topics
             for each in topic.partitions
             if each.committed_offset >= 0
         }
@@ -164,7 +166,7 @@ class OffsetsScene:
         error: ErrorCode = answer.topics[0].partitions[0].error_code
         return error
 
-    def _settled(self, ask: Any, error_of: Any) -> Any:
+    def _retry_until_ready(self, ask: Any, error_of: Any) -> Any:
         """Retries a request until the coordinator of the group is ready."""
         early = (ErrorCode.not_coordinator, ErrorCode.coordinator_load_in_progress, ErrorCode.coordinator_not_available)
         deadline = time.monotonic() + DEADLINE

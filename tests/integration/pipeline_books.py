@@ -60,17 +60,17 @@ class Hold:
     until_ms: int | None
 
 
-def told_eras(members: Sequence[Member]) -> list[Era]:
+def reported_eras(members: Sequence[Member]) -> list[Era]:
     """Builds the eras from the members' events alone. After all have left there is one more generation, without
     members."""
     owners = {event.member: member.owner for member in members for event in member.events()}
-    first_told: dict[tuple[int, str], int] = {}
+    first_reported: dict[tuple[int, str], int] = {}
     for member in members:
         for event in member.events():
-            first_told.setdefault((event.generation, event.member), milliseconds(event.at))
+            first_reported.setdefault((event.generation, event.member), milliseconds(event.at))
     eras: list[Era] = []
     for generation, plan in plans(members, by_member_id=True).items():
-        since_ms = {member_id: first_told[generation, member_id] for member_id in plan}
+        since_ms = {member_id: first_reported[generation, member_id] for member_id in plan}
         present: dict[str, str] = {}
         for member_id in sorted(plan, key=lambda each: since_ms[each]):
             if owners[member_id] in present:
@@ -97,16 +97,16 @@ def logged_eras(generations: Iterable[Row]) -> list[Era]:
     return eras
 
 
-def assert_same_eras(told: Sequence[Era], logged: Sequence[Era]) -> None:
+def assert_same_eras(reported: Sequence[Era], logged: Sequence[Era]) -> None:
     """Asserts that all shares are equal, and that none was reported before it was in the log."""
-    assert [era.generation for era in told] == [era.generation for era in logged]
-    for number, (by_members, by_log) in enumerate(zip(told, logged, strict=True)):
+    assert [era.generation for era in reported] == [era.generation for era in logged]
+    for number, (by_members, by_log) in enumerate(zip(reported, logged, strict=True)):
         overtaken = by_log.plan.keys() - by_members.plan.keys()
-        heard = by_log.plan.keys() - overtaken
-        assert by_members.plan == {member: by_log.plan[member] for member in heard}
-        assert all(by_log.since_ms[member] <= by_members.since_ms[member] for member in heard)
-        assert heard or not by_log.plan, f"nobody has heard of generation {by_log.generation}"
-        still_there = {member for era in told[number + 1 :] for member in era.plan}
+        informed = by_log.plan.keys() - overtaken
+        assert by_members.plan == {member: by_log.plan[member] for member in informed}
+        assert all(by_log.since_ms[member] <= by_members.since_ms[member] for member in informed)
+        assert informed or not by_log.plan, f"nobody has heard of generation {by_log.generation}"
+        still_there = {member for era in reported[number + 1 :] for member in era.plan}
         assert overtaken <= still_there, f"in generation {by_log.generation} {overtaken - still_there} told nothing"
 
 
@@ -145,7 +145,7 @@ def changes(eras: Sequence[Era], owners: Mapping[str, str]) -> list[Change]:
     return found
 
 
-def told_holds(members: Iterable[Member]) -> list[Hold]:
+def reported_holds(members: Iterable[Member]) -> list[Hold]:
     """Builds the holds of members that get only what is new, and what is revoked."""
     found: list[Hold] = []
     for member in members:
@@ -164,13 +164,13 @@ def assert_called_back_between(members: Iterable[Member], eras: Sequence[Era], s
     member gives back its partitions before it joins again or leaves. A new member reports nothing before the log has
     it."""
     ready_ms = {event.member: milliseconds(each.events("ready")[0].at) for each in members for event in each.events()}
-    told = [event for member in members for event in member.events("assigned", "revoked", "lost", "generation")]
+    events = [event for member in members for event in member.events("assigned", "revoked", "lost", "generation")]
     before = Era(generation=0, plan={}, since_ms={})
     for era, start in zip(eras, started_ms, strict=True):
         is_return = era.generation == before.generation
         ending = before.plan.keys() - era.plan.keys() if is_return else before.plan.keys()
-        last_words = [event for event in told if event.generation == before.generation and event.member in ending]
-        late = [str(event) for event in last_words if milliseconds(event.at) > start]
+        last_events = [event for event in events if event.generation == before.generation and event.member in ending]
+        late = [str(event) for event in last_events if milliseconds(event.at) > start]
         assert not late, f"the end of generation {before.generation} began at {start}"
         assert all(ready_ms[member_id] <= start for member_id in era.plan.keys() - before.plan.keys())
         before = era

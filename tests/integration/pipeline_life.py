@@ -162,15 +162,15 @@ def cooperative_group(stage: Stage) -> None:
 def join_one_by_one(scene: GroupScene, *members: Member) -> None:
     for count, member in enumerate(members, start=1):
         member.join()
-        scene.settle(*members[:count])
+        scene.wait_until_stable(*members[:count])
         scene.wait_for_reads(member)
 
 
 def one_leaves_one_is_killed(scene: GroupScene, staying: Member, leaving: Member, killed: Member) -> None:
     leaving.leave()
-    scene.settle(staying, killed)
+    scene.wait_until_stable(staying, killed)
     killed.kill()
-    scene.settle(staying)
+    scene.wait_until_stable(staying)
     scene.conclude()
 
 
@@ -179,15 +179,15 @@ def static_group(stage: Stage) -> None:
         leader, returned_leader = scene.start("confluent-kafka", "leader", "leader", instance_id="a")
         follower, returned_follower = scene.start("confluent-kafka", "follower", "follower", instance_id="b")
         leader.join()
-        scene.settle(leader)
+        scene.wait_until_stable(leader)
         follower.join()
-        both = scene.settle(leader, follower)
+        both = scene.wait_until_stable(leader, follower)
         follower.leave()
         returned_follower.join()
-        assert scene.settle(leader, returned_follower) == both
+        assert scene.wait_until_stable(leader, returned_follower) == both
         leader.kill()
         returned_leader.join()
-        assert scene.settle(returned_leader, returned_follower) == both
+        assert scene.wait_until_stable(returned_leader, returned_follower) == both
         scene.conclude()
 
 

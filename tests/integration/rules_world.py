@@ -24,8 +24,8 @@ from tests.differential.pair import (
     Pair,
     Side,
     cluster_id,
+    reported_settings,
     server_settings,
-    settings_told,
     wait_for_coordinators,
 )
 from tests.differential.plain import Naming, Plain
@@ -125,7 +125,7 @@ class UserPair(Pair):
         return ours
 
 
-class World:
+class ClusterPair:
     """Both clusters. `pair("alice")` returns alice's connections, the same each time; `admin` may do everything."""
 
     def __init__(self, kafka: KafkaCluster, kcoord: EmbeddedCluster) -> None:
@@ -136,7 +136,7 @@ class World:
         _allow(at_kafka, read_rules(RULES, "rules").rules)
         self._marker = Marker(at_kafka)
         with _logged_in(self._kcoord, "root") as client:
-            settings = server_settings(at_kafka) | settings_told(client)
+            settings = server_settings(at_kafka) | reported_settings(client)
             # A topic that Kafka has and kcoord does not, and one that kcoord creates on demand.
             client.ask(CREATE_TOPICS, 7, topics=[{"name": self._marker.topic, **ONE_PARTITION}])
             client.ask(_LIST_GROUPS, 0)
@@ -164,7 +164,7 @@ class World:
 
 
 @contextmanager
-def rules_world(folder: Path) -> Iterator[World]:
+def rules_clusters(folder: Path) -> Iterator[ClusterPair]:
     rules, users = folder / "rules", folder / "users.json"
     rules.write_text(RULES)
     with editing_users(users) as current:
@@ -175,9 +175,9 @@ def rules_world(folder: Path) -> Iterator[World]:
         KafkaCluster(listeners={"LOGIN": "SASL_PLAINTEXT"}, properties=_SERVER) as kafka,
         EmbeddedCluster(settings=_SETTINGS, options=options) as kcoord,
     ):
-        world = World(kafka, kcoord)
-        yield world
-        world.close()
+        clusters = ClusterPair(kafka, kcoord)
+        yield clusters
+        clusters.close()
 
 
 def _logged_in(address: tuple[str, int], user: str) -> Client:

@@ -49,8 +49,8 @@ class SecureServe:
     def properties(self, kind: str, more: Mapping[str, str] | None = None) -> Path:
         """Writes a client.properties for Java and for kcoord."""
         path = self.folder / f"{kind}.properties"
-        own = {"bootstrap.servers": self.cluster(kind).bootstrap, **self._java(kind)}
-        path.write_text(to_text({**own, **(more or {})}))
+        settings = {"bootstrap.servers": self.cluster(kind).bootstrap, **self._java(kind)}
+        path.write_text(to_text({**settings, **(more or {})}))
         return path
 
     def librdkafka(self, kind: str) -> dict[str, Any]:
@@ -107,13 +107,13 @@ def secure_serve(folder: Path, topics: Mapping[str, int]) -> Iterator[SecureServ
 
 
 def _write_files(folder: Path) -> None:
-    own, stranger = authority("kcoord tests"), authority("a stranger")
-    (folder / "authority.pem").write_text(own.certificate_pem)
-    server = signed(own, "server")
+    trusted, stranger = authority("kcoord tests"), authority("a stranger")
+    (folder / "authority.pem").write_text(trusted.certificate_pem)
+    server = signed(trusted, "server")
     (folder / "server.pem").write_text(server.certificate_pem)
     (folder / "server.key").write_text(server.key_pem())
-    signed(own, "client").write_pem(folder / "mutual.pem")
-    signed(own, "late", days=-1).write_pem(folder / "expired.pem")
+    signed(trusted, "client").write_pem(folder / "mutual.pem")
+    signed(trusted, "late", days=-1).write_pem(folder / "expired.pem")
     signed(stranger, "client").write_pem(folder / "foreign.pem")
     with editing_users(folder / "users.json") as users:
         for name, password in PASSWORDS.items():

@@ -36,8 +36,8 @@ class SparkCluster:
 
     def __enter__(self) -> "SparkCluster":
         self._master = self._start("master", "deploy.master.Master", "--port", "0")
-        self.master = _told_by(self._master, r"Starting Spark master at (spark://\S+)")
-        self._page = _told_by(self._master, r"'MasterUI' on port (\d+)")
+        self.master = _wait_for_log(self._master, r"Starting Spark master at (spark://\S+)")
+        self._page = _wait_for_log(self._master, r"'MasterUI' on port (\d+)")
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -59,8 +59,8 @@ class SparkCluster:
     def state(self) -> dict[str, Any]:
         """Returns the master's status of workers and jobs."""
         with urlopen(f"http://127.0.0.1:{self._page}/json/", timeout=PATIENCE) as page:
-            told: dict[str, Any] = json.load(page)
-        return told
+            status: dict[str, Any] = json.load(page)
+        return status
 
     def tasks_done(self) -> list[int]:
         """Returns how many tasks ended in each worker's executors, by their own logs."""
@@ -69,8 +69,8 @@ class SparkCluster:
 
     def _start(self, name: str, kind: str, *arguments: str) -> CapturedProcess:
         command = (str(SPARK_HOME / "bin" / "spark-class"), f"org.apache.spark.{kind}")
-        places = ("--host", "127.0.0.1", "--webui-port", "0", *arguments)
-        process = CapturedProcess([*self._environment(name), *command, *places], name=f"Spark's {name}")
+        options = ("--host", "127.0.0.1", "--webui-port", "0", *arguments)
+        process = CapturedProcess([*self._environment(name), *command, *options], name=f"Spark's {name}")
         return self._processes.enter_context(process)
 
     def _environment(self, name: str) -> list[str]:
@@ -84,7 +84,7 @@ class SparkCluster:
         return ["/usr/bin/env", *(f"{key}={value}" for key, value in values.items())]
 
 
-def _told_by(process: CapturedProcess, pattern: str) -> str:
+def _wait_for_log(process: CapturedProcess, pattern: str) -> str:
     """Waits for a match in the log of a Spark process, and returns it."""
     deadline = time.monotonic() + PATIENCE
     while not (found := re.search(pattern, process.stderr())):

@@ -97,5 +97,5 @@ class ConnectorSpark:
             assert self._process.exit_code is None, self._process.last_words()
             assert time.monotonic() < deadline, self._process.last_words()
             time.sleep(0.02)
-        told: dict[str, Any] = json.loads(lines[-1])
-        return Done(**told)
+        result: dict[str, Any] = json.loads(lines[-1])
+        return Done(**result)

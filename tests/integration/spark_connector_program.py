@@ -30,10 +30,12 @@ def main(folder: str, settings: str) -> None:
     of_folder = {"spark.eventLog.dir": Path(folder).as_uri(), "spark.local.dir": folder}
     with open_session(Wish(master="local[1]", settings=SETTINGS | of_folder | json.loads(settings))):
         for line in sys.stdin:
-            print(json.dumps(told(CliRunner().invoke(cli, json.loads(line), prog_name="kcoord"))), flush=True)
+            print(
+                json.dumps(result_document(CliRunner().invoke(cli, json.loads(line), prog_name="kcoord"))), flush=True
+            )
 
 
-def told(done: Result) -> dict[str, object]:
+def result_document(done: Result) -> dict[str, object]:
     is_ended = done.exception is None or isinstance(done.exception, SystemExit)
     error = "" if is_ended else line_of(done.exception)
     return {"exit_code": done.exit_code, "stdout": done.stdout, "stderr": done.stderr, "error": error}

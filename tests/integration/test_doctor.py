@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 from confluent_kafka import TopicPartition
 
-from kcoord.admin.connecting.connection import Given, resolve
+from kcoord.admin.connecting.connection import ConnectionOptions, resolve_connection
 from kcoord.admin.doctor.case import Facts
 from kcoord.admin.doctor.examining import examine
 from kcoord.admin.doctor.finding import Code
-from kcoord.admin.groups.snapshot_reader import look
+from kcoord.admin.groups.snapshot_reader import read_snapshot
 from kcoord.admin.opening import open_cluster
 from kcoord.assignors.plan import Subscriber
 from kcoord.assignors.range import assign_range
@@ -150,11 +150,11 @@ def test_a_static_member_that_does_not_come_back_is_missed(patients: tuple[Ward,
         for name in ("worker-1", "worker-2")
     ]
     opened.wait_for_members("static", 2)
-    with open_cluster(resolve(Given(bootstrap=opened.bootstrap), {})) as cluster:
-        before = look(cluster, ["static"], at=time.time(), with_times=False)
+    with open_cluster(resolve_connection(ConnectionOptions(bootstrap=opened.bootstrap), {})) as cluster:
+        before = read_snapshot(cluster, ["static"], at=time.time(), with_times=False)
         members[0].close()
         opened.wait_for_members("static", 1)
-        after = look(cluster, ["static"], at=time.time(), with_times=False)
+        after = read_snapshot(cluster, ["static"], at=time.time(), with_times=False)
     members[1].close()
     missing = {finding.code: finding for finding in examine([before, after], Facts())}[Code.STATIC_MEMBER_MISSING]
     assert [each["instance_id"] for each in missing.facts["missing"]] == ["worker-1"]

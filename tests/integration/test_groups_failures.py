@@ -14,7 +14,7 @@ import pytest
 from kio.index import load_response_schema
 
 from kcoord.admin.model import Committed, Group, TopicPartition
-from kcoord.admin.retry import MAY_LAST
+from kcoord.admin.retry import ERROR_TIMEOUTS
 from kcoord.admin.wire.cluster import WireCluster
 from kcoord.client.client import Client
 from kcoord.client.kio_codec import build_entity
@@ -24,7 +24,7 @@ from kcoord.protocol.frames import FrameSplitter
 from kcoord.protocol.headers import RequestHeader
 from kcoord.testing.cluster import Cluster
 from kcoord.testing.embedded import EmbeddedCluster
-from tests.admin.fake_cluster import LiveWorld, connection
+from tests.admin.fake_cluster import LiveFixture, connection
 
 from .group_kinds import CREATE_TOPICS, LONG, until
 
@@ -58,9 +58,9 @@ def kafka(kafka_cluster_factory: Callable[..., Cluster]) -> Iterator[Cluster]:
         topic = {"name": "orders", "num_partitions": 6, "replication_factor": 3, "assignments": (), "configs": ()}
         with Client(host, int(port)) as client:
             client.ask(CREATE_TOPICS, 7, topics=[topic], timeout=LONG, validate_only=False)
-        with LiveWorld(kafka.bootstrap) as world:
+        with LiveFixture(kafka.bootstrap) as live:
             for name in NAMES:
-                until(lambda name=name: _has_committed(world.cluster, name) or None)  # type: ignore[misc]
+                until(lambda name=name: _has_committed(live.cluster, name) or None)  # type: ignore[misc]
         yield kafka
 
 
@@ -113,7 +113,7 @@ def _complete(cluster: WireCluster) -> Mapping[str, Group] | None:
     """Whether all groups are complete. A new coordinator briefly denies groups whose last records its followers have
     not fetched yet."""
     described = cluster.describe_groups(NAMES)
-    assert {refusal.error for refusal in described.refused} <= {ErrorCode.group_id_not_found, *MAY_LAST}
+    assert {refusal.error for refusal in described.refused} <= {ErrorCode.group_id_not_found, *ERROR_TIMEOUTS}
     return None if described.refused else described.found
 
 
@@ -122,8 +122,8 @@ def _complete(cluster: WireCluster) -> Mapping[str, Group] | None:
 
 @pytest.fixture(scope="module")
 def embedded(kcoord_cluster_factory: Callable[..., EmbeddedCluster]) -> Iterator[EmbeddedCluster]:
-    with kcoord_cluster_factory(topics={"orders": 1}) as cluster, LiveWorld(cluster.bootstrap) as world:
-        world.cluster.commit("shop", {TopicPartition("orders", 0): Committed(0)})
+    with kcoord_cluster_factory(topics={"orders": 1}) as cluster, LiveFixture(cluster.bootstrap) as live:
+        live.cluster.commit("shop", {TopicPartition("orders", 0): Committed(0)})
         yield cluster
 
 
@@ -227,14 +227,14 @@ def versions() -> bytes:
 
 def metadata(*addresses: str) -> bytes:
     """Returns the answer of a broker whose cluster has these endpoints, numbered from 1."""
-    places = [address.rpartition(":") for address in addresses]
-    brokers = [{"node_id": 1 + each, "host": host, "port": int(port)} for each, (host, _, port) in enumerate(places)]
+    endpoints = [address.rpartition(":") for address in addresses]
+    brokers = [{"node_id": 1 + each, "host": host, "port": int(port)} for each, (host, _, port) in enumerate(endpoints)]
     response = build_entity(load_response_schema(3, 4), {"brokers": brokers, "topics": (), "cluster_id": "c"})
     return encode_response(RequestHeader(3, 4, correlation_id=2, client_id=None), response)
 
 
 @pytest.mark.parametrize(
-    ("answer", "said"),
+    ("answer", "message"),
     [
         (lambda _: b"\xde\xad\xbe\xef" * 16, "does not answer as a Kafka broker does: a frame length of -559038737"),
         (lambda _: b"\0\0\0\4what", "does not answer as a Kafka broker does: the body ends too early"),
@@ -257,12 +257,12 @@ def metadata(*addresses: str) -> bytes:
     ],
 )
 def test_what_is_no_broker_is_one_line_that_names_it(
-    answer: Answerer, said: str, capsys: pytest.CaptureFixture[str]
+    answer: Answerer, message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with stranger(answer) as address:
         done = Run(capsys, "list", "-b", address, "--request-timeout", "1")
     assert (done.exit_code, done.stdout) == (1, "")
-    assert done.stderr.startswith(f"kcoord: {address} {said}")
+    assert done.stderr.startswith(f"kcoord: {address} {message}")
     assert done.stderr.count("\n") == 1
     assert "Traceback" not in done.stderr
     assert done.seconds < ENOUGH

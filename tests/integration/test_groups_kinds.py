@@ -17,7 +17,7 @@ from kcoord.client.client import Client
 from kcoord.protocol.records.record import Record
 from kcoord.testing.cluster import Cluster
 from kcoord.testing.tools import JavaTools, ToolRun
-from tests.admin.fake_cluster import LiveWorld
+from tests.admin.fake_cluster import LiveFixture
 
 from .group_kinds import ConsumerMember, PlannedMember, ShareMember, StreamsMember, create_topic, set_group, until
 
@@ -31,7 +31,7 @@ FIRST_TIME = 1_700_000_000_000
 class Scene:
     """A topic on the shared cluster; names are unique."""
 
-    world: LiveWorld
+    live: LiveFixture
     client: Client
     name: str
 
@@ -50,24 +50,24 @@ class Scene:
 def scene(kafka_cluster: Cluster) -> Iterator[Scene]:
     """A topic with two partitions of ten records, each in a batch of its own."""
     host, _, port = kafka_cluster.bootstrap.rpartition(":")
-    with LiveWorld(kafka_cluster.bootstrap) as world, Client(host, int(port)) as client:
-        scene = Scene(world=world, client=client, name=f"kinds-{secrets.token_hex(3)}")
+    with LiveFixture(kafka_cluster.bootstrap) as live, Client(host, int(port)) as client:
+        scene = Scene(live=live, client=client, name=f"kinds-{secrets.token_hex(3)}")
         create_topic(client, scene.topic, 2)
         batches = [[Record(timestamp=FIRST_TIME + 1000 * number, value=b"v")] for number in range(10)]
         for partition in range(2):
-            world.produce(TopicPartition(scene.topic, partition), *batches)
+            live.produce(TopicPartition(scene.topic, partition), *batches)
         yield scene
 
 
 def kcoord(scene: Scene, *arguments: str) -> Any:
-    command = ["groups", *arguments, "-b", scene.world.bootstrap, "-o", "json"]
+    command = ["groups", *arguments, "-b", scene.live.bootstrap, "-o", "json"]
     result = CliRunner().invoke(cli, command)
     assert result.exit_code == 0, result.output
     return json.loads(result.stdout)
 
 
 def kafka(scene: Scene, java_tools: JavaTools, tool: str, *arguments: str) -> ToolRun:
-    run = java_tools.run(tool, "--bootstrap-server", scene.world.bootstrap, "--describe", *arguments)
+    run = java_tools.run(tool, "--bootstrap-server", scene.live.bootstrap, "--describe", *arguments)
     assert run.exit_code == 0, run.stderr
     return run
 
@@ -78,7 +78,7 @@ def rows(run: ToolRun) -> list[dict[str, str]]:
     return [dict(zip(header, line, strict=True)) for line in lines]
 
 
-def told(value: object) -> str:
+def format_cell(value: object) -> str:
     return "-" if value is None else str(value)
 
 
@@ -88,7 +88,7 @@ def test_a_share_group_has_the_start_offsets_the_lag_and_the_members_that_kafka_
     name = scene.group("share")
     set_group(scene.client, name, {"share.auto.offset.reset": "earliest"})
     member = ShareMember(scene.client, name)
-    topic = member.own(scene.topic)
+    topic = member.take_assignment(scene.topic)
     accepted = member.accept(topic.topic_id, 0, records=4)
     assert 0 < accepted < 10
 
@@ -98,7 +98,7 @@ def test_a_share_group_has_the_start_offsets_the_lag_and_the_members_that_kafka_
 
     assert (group["type"], group["state"], group["protocol"]) == ("share", "Stable", "simple")
     assert {
-        (name, each["topic"], told(each["partition"]), told(each["offset"]), told(each["lag"]))
+        (name, each["topic"], format_cell(each["partition"]), format_cell(each["offset"]), format_cell(each["lag"]))
         for each in group["partitions"]
     } == {(row["GROUP"], row["TOPIC"], row["PARTITION"], row["START-OFFSET"], row["LAG"]) for row in offsets}
     first, second = group["partitions"]
@@ -119,7 +119,7 @@ def test_a_streams_group_has_the_offsets_the_lag_and_the_tasks_that_kafka_prints
     name = scene.group("streams")
     set_group(scene.client, name, {"streams.initial.rebalance.delay.ms": "0"})
     member = StreamsMember(scene.client, name)
-    member.own(scene.topic)
+    member.take_assignment(scene.topic)
     member.commit(scene.topic, {0: 3, 1: 10})
 
     group = scene.described("streams")
@@ -127,7 +127,7 @@ def test_a_streams_group_has_the_offsets_the_lag_and_the_tasks_that_kafka_prints
 
     assert (group["type"], group["state"]) == ("streams", "Stable")
     assert {
-        tuple(map(told, (each["topic"], each["partition"], each["offset"], each["log_end"], each["lag"])))
+        tuple(map(format_cell, (each["topic"], each["partition"], each["offset"], each["log_end"], each["lag"])))
         for each in group["partitions"]
     } == {
         (row["TOPIC"], row["PARTITION"], row["CURRENT-OFFSET"], row["LOG-END-OFFSET"], row["OFFSET-LAG"])
@@ -146,7 +146,7 @@ def test_a_group_that_reconciles_tells_what_its_members_have_and_what_they_shall
 ) -> None:
     name = scene.group("reconciling")
     first, second = (ConsumerMember(scene.client, name) for _ in range(2))
-    first.own(scene.topic)
+    first.take_assignment(scene.topic)
     before = scene.described("reconciling")
     second.join(scene.topic)
     group = until(lambda: reconciling(scene, second))
@@ -180,7 +180,7 @@ def assigned(by_topic: dict[str, list[int]]) -> str:
 
 
 def table(scene: Scene, *arguments: str) -> str:
-    return CliRunner().invoke(cli, ["groups", *arguments, "-b", scene.world.bootstrap]).stdout
+    return CliRunner().invoke(cli, ["groups", *arguments, "-b", scene.live.bootstrap]).stdout
 
 
 def test_a_member_of_a_kip_848_group_that_still_speaks_the_classic_protocol_is_shown_so_and_can_be_removed(
@@ -189,10 +189,10 @@ def test_a_member_of_a_kip_848_group_that_still_speaks_the_classic_protocol_is_s
     """Such members exist while a group is upgraded member by member."""
     name = scene.group("mixed")
     new = ConsumerMember(scene.client, name)
-    new.own(scene.topic)
+    new.take_assignment(scene.topic)
     topic = scene.topic.encode()
     wanted = b"\0\0" + b"\0\0\0\1" + len(topic).to_bytes(2) + topic + b"\xff\xff\xff\xff"
-    old = scene.world.join(name, assignment=b"", subscription=wanted)
+    old = scene.live.join(name, assignment=b"", subscription=wanted)
 
     group = scene.described("mixed")
     assert group["type"] == "consumer"
@@ -241,16 +241,16 @@ def test_members_that_are_gone_are_removed_from_groups_of_every_kind(scene: Scen
     """Consumers that were killed hold their partitions until their sessions expire, minutes later, or until they are
     removed."""
     set_group(scene.client, scene.group("planned"), {"consumer.session.timeout.ms": "60000"})
-    command = [sys.executable, "-c", CONSUMERS, scene.world.bootstrap, scene.topic, scene.name]
+    command = [sys.executable, "-c", CONSUMERS, scene.live.bootstrap, scene.topic, scene.name]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as consumers:
         try:
             assert consumers.stdout
             assert consumers.stdout.readline() == "ready\n"
         finally:
             consumers.kill()
-    ShareMember(scene.client, scene.group("sharing")).own(scene.topic)
+    ShareMember(scene.client, scene.group("sharing")).take_assignment(scene.topic)
     set_group(scene.client, scene.group("streaming"), {"streams.initial.rebalance.delay.ms": "0"})
-    StreamsMember(scene.client, scene.group("streaming")).own(scene.topic)
+    StreamsMember(scene.client, scene.group("streaming")).take_assignment(scene.topic)
 
     words = ["dynamic", "static", "planned", "sharing", "streaming"]
     for word in words:

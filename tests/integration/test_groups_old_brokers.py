@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from kcoord.admin.connecting.connection import Connection
-from kcoord.admin.model import Committed, GroupType, LeavingMember, TopicPartition
+from kcoord.admin.model import Committed, GroupType, MemberToRemove, TopicPartition
 from kcoord.admin.wire import apis
 from kcoord.admin.wire.apis import Api
-from kcoord.admin.wire.brokers import Answer, Brokers, Outcome, Question
+from kcoord.admin.wire.brokers import ApiRequest, ApiResponse, Brokers, Outcome
 from kcoord.admin.wire.cluster import WireCluster
 from kcoord.admin.wire.coordinators import Coordinators
 from kcoord.admin.wire.logs import Logs
@@ -20,7 +20,7 @@ from kcoord.client.client import Client
 from kcoord.errors import ErrorCode
 from kcoord.protocol.records.record import Record
 from kcoord.testing.cluster import Cluster
-from tests.admin.fake_cluster import PATIENCE, LiveWorld, connection
+from tests.admin.fake_cluster import PATIENCE, LiveFixture, connection
 
 from .group_kinds import create_topic
 
@@ -34,10 +34,10 @@ class OldBrokers(Brokers):
         self._known = {api: api._replace(newest=newest)}
         super().__init__(connection)
 
-    def ask_any(self, api: Api, **values: Any) -> Answer:
+    def ask_any(self, api: Api, **values: Any) -> ApiResponse:
         return super().ask_any(self._known.get(api, api), **values)
 
-    def ask_each(self, questions: Sequence[Question]) -> list[Outcome]:
+    def ask_each(self, questions: Sequence[ApiRequest]) -> list[Outcome]:
         return super().ask_each([each._replace(api=self._known.get(each.api, each.api)) for each in questions])
 
     def versions(self, nodes: Collection[int], api: Api) -> dict[int, int]:
@@ -50,15 +50,15 @@ class OldCluster(WireCluster):
         self._brokers.close()
         self._brokers = OldBrokers(connection, api, newest)
         self._coordinators = Coordinators(self._brokers)
-        self._logs = Logs(self._brokers, patience=PATIENCE)
+        self._logs = Logs(self._brokers, timeout=PATIENCE)
 
 
 class Scene:
     """Two groups with offsets, one of them with a static member. Names are unique: the cluster is shared."""
 
-    def __init__(self, world: LiveWorld, name: str) -> None:
-        self.world = world
-        self.new = world.cluster
+    def __init__(self, live: LiveFixture, name: str) -> None:
+        self.live = live
+        self.new = live.cluster
         self.topic = f"{name}-orders"
         self.shop, self.asleep, self.nobody = (f"{name}-{word}" for word in ("shop", "asleep", "nobody"))
         self.names = [self.shop, self.asleep, self.nobody]
@@ -69,7 +69,7 @@ class Scene:
     def each_old(self, api: Api) -> Iterator[tuple[int, WireCluster]]:
         """Yields the cluster with every older version of one API."""
         for version in range(api.oldest, api.newest):
-            cluster = OldCluster(connection(self.world.bootstrap), api, version)
+            cluster = OldCluster(connection(self.live.bootstrap), api, version)
             try:
                 yield version, cluster
             finally:
@@ -79,18 +79,18 @@ class Scene:
 @pytest.fixture(scope="module")
 def scene(kafka_cluster: Cluster) -> Iterator[Scene]:
     host, _, port = kafka_cluster.bootstrap.rpartition(":")
-    with LiveWorld(kafka_cluster.bootstrap) as world, Client(host, int(port)) as client:
-        scene = Scene(world, f"old-{secrets.token_hex(3)}")
+    with LiveFixture(kafka_cluster.bootstrap) as live, Client(host, int(port)) as client:
+        scene = Scene(live, f"old-{secrets.token_hex(3)}")
         create_topic(client, scene.topic, 2)
         for number in range(2):
-            world.produce(scene.tp(number), [Record(timestamp=1000 + each, value=b"v") for each in range(4)])
+            live.produce(scene.tp(number), [Record(timestamp=1000 + each, value=b"v") for each in range(4)])
         for group in (scene.shop, scene.asleep):
-            world.cluster.commit(group, {scene.tp(0): Committed(1, 0, "note"), scene.tp(1): Committed(3, 0)})
+            live.cluster.commit(group, {scene.tp(0): Committed(1, 0, "note"), scene.tp(1): Committed(3, 0)})
         name = scene.topic.encode()
         topic = len(name).to_bytes(2) + name
         owned = b"\0\0" + b"\0\0\0\1" + topic + b"\0\0\0\1" + b"\0\0\0\1" + b"\xff\xff\xff\xff"
         wanted = b"\0\0" + b"\0\0\0\1" + topic + b"\xff\xff\xff\xff"
-        world.join(scene.shop, assignment=owned, subscription=wanted, instance_id="worker")
+        live.join(scene.shop, assignment=owned, subscription=wanted, instance_id="worker")
         yield scene
 
 
@@ -106,9 +106,9 @@ def test_groups_are_described_by_every_version_but_without_instance_ids_before_4
     shop = new.found[scene.shop]
     nameless = replace(shop, members=tuple(replace(member, instance_id=None) for member in shop.members))
     for version, old in scene.each_old(apis.DESCRIBE_GROUPS):
-        told = old.describe_groups(scene.names)
-        assert told.found == (new.found if version >= 4 else {**new.found, scene.shop: nameless})
-        assert [(refusal.what, refusal.error) for refusal in told.refused] == [
+        described = old.describe_groups(scene.names)
+        assert described.found == (new.found if version >= 4 else {**new.found, scene.shop: nameless})
+        assert [(refusal.what, refusal.error) for refusal in described.refused] == [
             (f"group {scene.nobody}", ErrorCode.group_id_not_found)
         ], "which versions before 6 call Dead"
     assert shop.members[0].instance_id == "worker"
@@ -162,7 +162,7 @@ def test_logs_and_settings_are_told_the_same_by_every_version(
 
 
 def test_changes_are_made_or_refused_the_same_by_every_version(scene: Scene) -> None:
-    stranger = LeavingMember(member_id="stranger")
+    stranger = MemberToRemove(member_id="stranger")
     for version, old in scene.each_old(apis.OFFSET_COMMIT):
         assert old.commit(scene.asleep, {scene.tp(0): Committed(2)}).found == {scene.tp(0): ErrorCode.none}, version
         assert old.commit(scene.shop, {scene.tp(0): Committed(2)}).found == {scene.tp(0): ErrorCode.unknown_member_id}

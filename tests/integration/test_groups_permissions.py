@@ -17,7 +17,7 @@ from kcoord.protocol.records.record import Record
 from kcoord.testing.kafka import KafkaCluster
 from kcoord.testing.properties import to_text
 from kcoord.testing.tools import JavaTools
-from tests.admin.fake_cluster import LiveWorld, orders
+from tests.admin.fake_cluster import LiveFixture, orders
 
 from .group_kinds import ConsumerMember, create_topic
 
@@ -45,17 +45,17 @@ def config(java_tools: JavaTools, tmp_path_factory: pytest.TempPathFactory) -> I
     """
     with KafkaCluster(listeners={"LOGIN": "SASL_PLAINTEXT"}, properties=SERVER) as kafka:
         host, _, port = kafka.bootstrap.rpartition(":")
-        with Client(host, int(port)) as client, LiveWorld(kafka.bootstrap) as world:
+        with Client(host, int(port)) as client, LiveFixture(kafka.bootstrap) as live:
             for topic in ("orders", "payments", "secrets"):
                 create_topic(client, topic, 1)
-                world.produce(tp(topic), [Record(timestamp=1_700_000_000_000, value=b"v") for _ in range(5)])
+                live.produce(tp(topic), [Record(timestamp=1_700_000_000_000, value=b"v") for _ in range(5)])
             acls = [(TOPIC, "orders", READ), (TOPIC, "payments", DESCRIBE)]
             allow(client, *acls, *((GROUP, name, DESCRIBE) for name in ("shop", "mixed", "planned")))
-            world.cluster.commit("shop", {tp("orders"): Committed(1)})
-            world.cluster.commit("hidden", {tp("orders"): Committed(1)})
-            world.cluster.commit("mixed", {tp(name): Committed(1) for name in ("orders", "payments", "secrets")})
-            world.join("shop", assignment=orders(0))
-            ConsumerMember(client, "planned").own("secrets")
+            live.cluster.commit("shop", {tp("orders"): Committed(1)})
+            live.cluster.commit("hidden", {tp("orders"): Committed(1)})
+            live.cluster.commit("mixed", {tp(name): Committed(1) for name in ("orders", "payments", "secrets")})
+            live.join("shop", assignment=orders(0))
+            ConsumerMember(client, "planned").take_assignment("secrets")
             path = tmp_path_factory.mktemp("viewer") / "client.properties"
             path.write_text(to_text(_properties(kafka.bootstrap_of("LOGIN"))))
             yield path
@@ -109,10 +109,10 @@ def test_a_group_that_may_not_be_seen_is_named_and_the_other_is_shown(config: Pa
     done = groups(config, "describe", "hidden", "shop", "-o", "json")
     assert done.exit_code == 1
     assert done.stderr == "kcoord: group hidden: GROUP_AUTHORIZATION_FAILED\n"
-    told = json.loads(done.stdout)
-    (shop,) = told["groups"]
+    document = json.loads(done.stdout)
+    (shop,) = document["groups"]
     assert (shop["group"], shop["state"], shop["total_lag"], len(shop["members"])) == ("shop", "Stable", 4, 1)
-    assert told["refused"] == [{"what": "group hidden", "error": "GROUP_AUTHORIZATION_FAILED", "message": ""}]
+    assert document["refused"] == [{"what": "group hidden", "error": "GROUP_AUTHORIZATION_FAILED", "message": ""}]
 
 
 def test_what_may_be_described_but_not_read_has_lag_but_no_time(config: Path) -> None:
@@ -134,9 +134,9 @@ def test_a_kip_848_group_of_a_topic_that_may_not_be_seen_is_named(config: Path) 
     assert done.exit_code == 1
     assert done.stderr.startswith("kcoord: group planned: TOPIC_AUTHORIZATION_FAILED")
     assert done.stderr.count("\n") == 1
-    told = json.loads(done.stdout)
-    assert [(each["group"], each["lag"]) for each in told["lag"]] == [("mixed", 8), ("shop", 4)]
-    assert [each["what"] for each in told["refused"]] == ["group planned"]
+    document = json.loads(done.stdout)
+    assert [(each["group"], each["lag"]) for each in document["lag"]] == [("mixed", 8), ("shop", 4)]
+    assert [each["what"] for each in document["refused"]] == ["group planned"]
 
 
 def test_a_list_shows_what_could_not_be_described_without_its_figures(config: Path) -> None:

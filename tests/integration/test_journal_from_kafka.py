@@ -47,7 +47,7 @@ class Production:
     kafka: KafkaCluster
     groups: GroupsOfAllKinds
     topics: Mapping[str, UUID]
-    told: Mapping[str, Plain]
+    reported: Mapping[str, Plain]
     copies: Mapping[str, Path]
 
 
@@ -81,13 +81,13 @@ def produced(kafka: KafkaCluster, end: Callable[[KafkaCluster], None], folder: P
         wait_until(lambda: _is_compacted(data_dir), timeout=60)
         groups.make_open()
     topics = {TOPIC: groups.topic_id, OTHER_TOPIC: groups.other_topic_id}
-    told = answers(kafka.bootstrap, groups.group_ids, topics)
+    reported = answers(kafka.bootstrap, groups.group_ids, topics)
     copies = {"running": folder / "running", "down": folder / "down"}
     vanishing = shutil.ignore_patterns("*.deleted")
     shutil.copytree(data_dir, copies["running"], ignore=vanishing)
     end(kafka)
     shutil.copytree(data_dir, copies["down"], ignore=vanishing)
-    return Production(kafka=kafka, groups=groups, topics=topics, told=told, copies=copies)
+    return Production(kafka=kafka, groups=groups, topics=topics, reported=reported, copies=copies)
 
 
 @pytest.fixture
@@ -111,16 +111,18 @@ def test_groups_and_offsets_are_told_as_the_broker_told_them(production: Product
     shutil.copytree(production.copies[copy], tmp_path / "data")
     with EmbeddedCluster(data_dir=tmp_path / "data") as cluster:
         compare(
-            kafka=production.told, kcoord=answers(cluster.bootstrap, production.groups.group_ids, production.topics)
+            kafka=production.reported, kcoord=answers(cluster.bootstrap, production.groups.group_ids, production.topics)
         )
         cluster.kill()
     with EmbeddedCluster(data_dir=tmp_path / "data") as again:
-        compare(kafka=production.told, kcoord=answers(again.bootstrap, production.groups.group_ids, production.topics))
+        compare(
+            kafka=production.reported, kcoord=answers(again.bootstrap, production.groups.group_ids, production.topics)
+        )
 
 
 def test_the_broker_told_of_all_there_is(production: Production, plain: Production) -> None:
     """This ensures that the comparison covers every kind of group."""
-    listed = production.told["ListGroups 5 {'states_filter': [], 'types_filter': []}"]["groups"]
+    listed = production.reported["ListGroups 5 {'states_filter': [], 'types_filter': []}"]["groups"]
     assert len(listed) == len(production.groups.group_ids) - len(production.groups.deleted_ids) >= 100
     kinds = {(group["group_type"], group["group_state"]) for group in listed}
     assert kinds == {
@@ -132,7 +134,7 @@ def test_the_broker_told_of_all_there_is(production: Production, plain: Producti
         ("share", "Empty"),
         ("streams", "Empty"),
     }
-    fetched = production.told["OffsetFetch 9 all"]["groups"]
+    fetched = production.reported["OffsetFetch 9 all"]["groups"]
     lines = [line for group in fetched for topic in group["topics"] for line in topic["partitions"]]
     assert len(lines) > 200
     segments = production.copies["running"].glob(f"{OFFSETS_FOLDERS}/*.log")
@@ -147,9 +149,9 @@ def test_the_folders_of_the_offsets_topic_are_enough(production: Production, tmp
     """Only requests by topic id find no offsets: the ids are unknown without the topics' folders."""
     copy_offsets_topic(production.copies["down"], tmp_path / "data")
     with EmbeddedCluster(data_dir=tmp_path / "data") as cluster:
-        told = answers(cluster.bootstrap, production.groups.group_ids, production.topics)
-    by_id = {question for question in told if question.startswith("OffsetFetch 10")}
-    compare(kafka=_without(production.told, by_id), kcoord=_without(told, by_id))
+        reported = answers(cluster.bootstrap, production.groups.group_ids, production.topics)
+    by_id = {question for question in reported if question.startswith("OffsetFetch 10")}
+    compare(kafka=_without(production.reported, by_id), kcoord=_without(reported, by_id))
 
 
 def test_topics_keep_their_ids(plain: Production, client: Client) -> None:
@@ -239,11 +241,11 @@ def test_a_broker_takes_its_groups_back_with_all_that_was_done_meanwhile(
         doomed = ["simple-0", "empty-1", "left-0", "sharing-0", "streaming-0"]
         results = client.ask(DELETE_GROUPS, 2, groups_names=doomed).results
         assert {result.error_code for result in results} == {ErrorCode.none}
-        told = answers(cluster.bootstrap, group_ids, compressed.topics)
+        reported = answers(cluster.bootstrap, group_ids, compressed.topics)
 
     give_to_broker(tmp_path / "data", compressed.kafka.brokers[0].data_dir)
     compressed.kafka.restart(1)
-    compare(kafka=answers(compressed.kafka.bootstrap, group_ids, compressed.topics), kcoord=told)
+    compare(kafka=answers(compressed.kafka.bootstrap, group_ids, compressed.topics), kcoord=reported)
     with Client(*address_of(compressed.kafka.bootstrap)) as broker:
         assert broker.ask(HEARTBEAT, 4, **as_member(seat)).error_code is ErrorCode.none
         (group,) = broker.ask(CONSUMER_DESCRIBE, 1, group_ids=["consumers-0"]).groups
@@ -272,5 +274,5 @@ def _commit(client: Client, group_id: str, member_id: str, generation: int) -> E
     return error
 
 
-def _without(told: Mapping[str, Plain], questions: set[str]) -> dict[str, Any]:
-    return {question: answer for question, answer in told.items() if question not in questions}
+def _without(reported: Mapping[str, Plain], questions: set[str]) -> dict[str, Any]:
+    return {question: answer for question, answer in reported.items() if question not in questions}

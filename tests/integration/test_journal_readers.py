@@ -93,8 +93,8 @@ def test_the_topic_is_set_up_as_kafkas_is(client: Client, groups: GroupsOfAllKin
         wait_until(lambda: not kafka.ask(10, 3, key="any", key_type=0).error_code)
         for side in (kafka, client):
             (result,) = side.ask(DESCRIBE_CONFIGS, 4, resources=[resource]).results
-            own = {line.name: line.value for line in result.configs if line.config_source == OF_THE_TOPIC}
-            settings.append(own)
+            topic_settings = {line.name: line.value for line in result.configs if line.config_source == OF_THE_TOPIC}
+            settings.append(topic_settings)
             (topic,) = side.ask(METADATA, 12, topics=[{"name": OFFSETS_TOPIC, "topic_id": None}]).topics
             assert topic.is_internal
     assert (
@@ -140,8 +140,8 @@ class Monitor:
     def read_to_the_end(self) -> None:
         wait_until(lambda: self._has_read() and len(self._ended) == PARTITIONS)
 
-    def sees(self, place: tuple[str, str, int], offset: int | None) -> bool:
-        return self._has_read() and self.committed.get(place) == offset
+    def sees(self, offset_key: tuple[str, str, int], offset: int | None) -> bool:
+        return self._has_read() and self.committed.get(offset_key) == offset
 
     def close(self) -> None:
         self._consumer.close()
@@ -163,11 +163,11 @@ class Monitor:
             return
         group_id, at = _text(key, 2)
         topic, at = _text(key, at)
-        place = group_id, topic, struct.unpack_from(">i", key, at)[0]
+        offset_key = group_id, topic, struct.unpack_from(">i", key, at)[0]
         if value is None:
-            del self.committed[place]
+            del self.committed[offset_key]
         else:
-            (self.committed[place],) = struct.unpack_from(">q", value, 2)  # after the version
+            (self.committed[offset_key],) = struct.unpack_from(">q", value, 2)  # after the version
 
 
 def _text(content: bytes, at: int) -> tuple[str, int]:
@@ -180,12 +180,12 @@ def _printed(stdout: str, group_ids: list[str]) -> Committed:
     committed: Committed = {}
     for record in _objects(stdout):
         key = record["key"]["data"]
-        place = key["group"], key["topic"], key["partition"]
+        offset_key = key["group"], key["topic"], key["partition"]
         if record["value"] is None:
-            committed.pop(place, None)
+            committed.pop(offset_key, None)
         else:
-            committed[place] = record["value"]["data"]["offset"]
-    return {place: offset for place, offset in committed.items() if place[0] in group_ids}
+            committed[offset_key] = record["value"]["data"]["offset"]
+    return {offset_key: offset for offset_key, offset in committed.items() if offset_key[0] in group_ids}
 
 
 def _objects(printed: str) -> Iterator[Any]:

@@ -42,7 +42,7 @@ class Written:
 
     folder: Path
     groups: GroupsOfAllKinds
-    told: Mapping[str, Plain]
+    reported: Mapping[str, Plain]
 
     @property
     def segments(self) -> list[Path]:
@@ -57,9 +57,9 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Written:
             groups.make_classic()
             groups.commit_lines("expired-0", [line_of(0, 45)], version=2, retention_time=timedelta(milliseconds=1))
         wait_until(lambda: "expired-0" not in _listed(cluster.bootstrap))
-        told = answers(cluster.bootstrap, groups.group_ids, topics_of(groups))
+        reported = answers(cluster.bootstrap, groups.group_ids, topics_of(groups))
         cluster.kill()
-    return Written(folder=folder, groups=groups, told=told)
+    return Written(folder=folder, groups=groups, reported=reported)
 
 
 @pytest.fixture(scope="module")
@@ -92,13 +92,13 @@ def test_kafkas_own_tool_reads_what_we_do(written: Written, dumped: list[Batch])
 
 
 def test_the_last_word_on_every_offset_is_what_kcoord_answered(written: Written, dumped: list[Batch]) -> None:
-    kept = {
+    latest = {
         (key["group"], key["topic"], key["partition"]): (
             value["offset"],
             value.get("leaderEpoch", -1),
             value["metadata"],
         )
-        for key, value in _last_words(dumped, "1")
+        for key, value in _latest_records(dumped, "1")
     }
     fetched = {
         (group["group_id"], topic["name"], line["partition_index"]): (
@@ -106,25 +106,25 @@ def test_the_last_word_on_every_offset_is_what_kcoord_answered(written: Written,
             line["committed_leader_epoch"],
             line["metadata"],
         )
-        for group in written.told["OffsetFetch 9 all"]["groups"]
+        for group in written.reported["OffsetFetch 9 all"]["groups"]
         for topic in group["topics"]
         for line in topic["partitions"]
     }
-    assert kept == fetched
-    assert len(kept) > 150
+    assert latest == fetched
+    assert len(latest) > 150
 
 
 def test_the_last_word_on_every_group_is_what_kcoord_answered(written: Written, dumped: list[Batch]) -> None:
-    kept = {
+    latest = {
         key["group"]: (
             value["protocolType"],
             value["protocol"],
             {(member["memberId"], member["groupInstanceId"], member["clientHost"]) for member in value["members"]},
         )
-        for key, value in _last_words(dumped, "2")
+        for key, value in _latest_records(dumped, "2")
     }
-    described = {group["group_id"]: group for group in written.told["DescribeGroups 6"]["groups"]}
-    assert kept == {
+    described = {group["group_id"]: group for group in written.reported["DescribeGroups 6"]["groups"]}
+    assert latest == {
         group_id: (
             described[group_id]["protocol_type"],
             described[group_id]["protocol_data"] or None,
@@ -133,27 +133,27 @@ def test_the_last_word_on_every_group_is_what_kcoord_answered(written: Written, 
                 for member in described[group_id]["members"]
             },
         )
-        for group_id in kept
+        for group_id in latest
     }
     with_members = {group_id for group_id, group in described.items() if group["members"]}
-    assert with_members == {seat.group_id for seat in written.groups.seats} <= kept.keys()
+    assert with_members == {seat.group_id for seat in written.groups.seats} <= latest.keys()
 
 
 @pytest.mark.fact("P-002", "P-003", "P-030")
 def test_records_are_of_the_versions_that_kafka_writes(dumped: list[Batch]) -> None:
     records = [record for batch in dumped for record in batch["records"]]
-    kept = [record for record in records if record["value"]]
-    versions = {(record["key"]["type"], record["value"]["version"]) for record in kept}
+    latest = [record for record in records if record["value"]]
+    versions = {(record["key"]["type"], record["value"]["version"]) for record in latest}
     assert versions == {("1", "4"), ("1", "1"), ("2", "3")}, "version 1 has an end that a client of old asked for"
-    first = next(record for record in kept if record["key"]["data"]["group"] == "stable-0")["value"]["data"]
+    first = next(record for record in latest if record["key"]["data"]["group"] == "stable-0")["value"]["data"]
     assert (first["generation"], first["protocolType"], first["members"]) == (0, "", [])
 
 
 def test_offsets_carry_the_ids_of_their_topics(written: Written, dumped: list[Batch]) -> None:
     """Commits with an expiry, by an old client's version, have no field for the id."""
     ids = {name: urlsafe_b64encode(id_.bytes).decode().rstrip("=") for name, id_ in topics_of(written.groups).items()}
-    kept = [(key["topic"], value) for key, value in _last_words(dumped, "1") if "expireTimestamp" not in value]
-    assert [value["topicId"] for _, value in kept] == [ids[topic] for topic, _ in kept]
+    latest = [(key["topic"], value) for key, value in _latest_records(dumped, "1") if "expireTimestamp" not in value]
+    assert [value["topicId"] for _, value in latest] == [ids[topic] for topic, _ in latest]
 
 
 @pytest.mark.fact("P-004")
@@ -168,9 +168,9 @@ def test_a_broker_serves_the_groups_that_it_is_given(
     written: Written, given: tuple[KafkaCluster, Mapping[str, UUID]]
 ) -> None:
     kafka, topics = given
-    told = answers(kafka.bootstrap, written.groups.group_ids, topics)
+    reported = answers(kafka.bootstrap, written.groups.group_ids, topics)
     others = "OffsetFetch 10 named"  # the topics have other ids, and a request by id finds no offsets
-    compare(kafka=_without(told, others), kcoord=_without(written.told, others))
+    compare(kafka=_without(reported, others), kcoord=_without(written.reported, others))
 
 
 def test_offsets_of_a_topic_that_was_made_anew_are_told_as_kafka_tells_them(
@@ -179,15 +179,15 @@ def test_offsets_of_a_topic_that_was_made_anew_are_told_as_kafka_tells_them(
     kafka, topics = given
     copy_offsets_topic(written.folder, tmp_path / "data")
     with EmbeddedCluster(data_dir=tmp_path / "data") as cluster, closing(GroupsOfAllKinds(cluster.bootstrap)) as made:
-        told = answers(cluster.bootstrap, written.groups.group_ids, topics_of(made))
-    compare(kafka=answers(kafka.bootstrap, written.groups.group_ids, topics), kcoord=told)
+        reported = answers(cluster.bootstrap, written.groups.group_ids, topics_of(made))
+    compare(kafka=answers(kafka.bootstrap, written.groups.group_ids, topics), kcoord=reported)
 
 
 def topics_of(groups: GroupsOfAllKinds) -> dict[str, UUID]:
     return {TOPIC: groups.topic_id, OTHER_TOPIC: groups.other_topic_id}
 
 
-def _last_words(batches: list[Batch], key_type: str) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+def _latest_records(batches: list[Batch], key_type: str) -> list[tuple[dict[str, Any], dict[str, Any]]]:
     """Returns the newest key and value of each record of a type that is not deleted."""
     last: dict[str, tuple[dict[str, Any], Any]] = {}
     for batch in batches:
@@ -203,6 +203,6 @@ def _listed(bootstrap: str) -> set[str]:
         return {group.group_id for group in groups}
 
 
-def _without(told: Mapping[str, Plain], question: str) -> dict[str, Plain]:
-    assert question in told
-    return {each: answer for each, answer in told.items() if each != question}
+def _without(reported: Mapping[str, Plain], question: str) -> dict[str, Plain]:
+    assert question in reported
+    return {each: answer for each, answer in reported.items() if each != question}

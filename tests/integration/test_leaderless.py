@@ -15,7 +15,7 @@ from kcoord.admin.model import Committed, TopicPartition
 from kcoord.client.client import Client
 from kcoord.errors import ErrorCode
 from kcoord.testing.cluster import Cluster
-from tests.admin.fake_cluster import LiveWorld
+from tests.admin.fake_cluster import LiveFixture
 from tests.integration.offsets_scene import Run, kcoord
 
 from .group_kinds import CREATE_TOPICS, LONG, until
@@ -34,23 +34,23 @@ def kafka(kafka_cluster_factory: Callable[..., Cluster]) -> Iterator[Cluster]:
         topic = {"name": "orders", "num_partitions": -1, "replication_factor": -1, "assignments": assignments}
         with Client(host, int(port)) as client:
             client.ask(CREATE_TOPICS, 7, topics=[{**topic, "configs": ()}], timeout=LONG, validate_only=False)
-        with LiveWorld(kafka.bootstrap) as world:
-            until(lambda: _has_committed(world) or None)
+        with LiveFixture(kafka.bootstrap) as live:
+            until(lambda: _has_committed(live) or None)
         yield kafka
 
 
-def _has_committed(world: LiveWorld) -> bool:
-    done = world.cluster.commit("shop", {tp: Committed(0) for tp in ORDERS})
+def _has_committed(live: LiveFixture) -> bool:
+    done = live.cluster.commit("shop", {tp: Committed(0) for tp in ORDERS})
     return set(done.found.values()) == {ErrorCode.none}
 
 
 def _has_noticed(address: str) -> bool:
     """Whether this broker knows that the third is gone, and which broker coordinates the group now."""
-    with LiveWorld(address) as world:
-        leader = world.cluster.topics(["orders"]).found["orders"].leaders[2]
-        commits = world.cluster.committed(["shop"]).found.get("shop", Commits())
-        is_listed = "shop" in world.cluster.list_groups().found
-        return leader < 0 and world.cluster.nodes().keys() == {1, 2} and is_listed and len(commits) == len(ORDERS)
+    with LiveFixture(address) as live:
+        leader = live.cluster.topics(["orders"]).found["orders"].leaders[2]
+        commits = live.cluster.committed(["shop"]).found.get("shop", Commits())
+        is_listed = "shop" in live.cluster.list_groups().found
+        return leader < 0 and live.cluster.nodes().keys() == {1, 2} and is_listed and len(commits) == len(ORDERS)
 
 
 def run(kafka: Cluster, *arguments: str) -> Run:

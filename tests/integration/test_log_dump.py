@@ -96,11 +96,11 @@ def test_a_torn_end_is_found_where_kafka_finds_it(tmp_path: Path, java_tools: Ja
     segment.write_bytes(batch + batch[:-10])
     done = CliRunner().invoke(cli, ["log", "dump", "-o", "json", str(segment)])
     assert done.exit_code == 1
-    (told,) = json.loads(done.stdout)["segments"]
-    assert dumped_batches({"segments": [told]}) == theirs(java_tools, segment, decoder="--print-data-log")
+    (described,) = json.loads(done.stdout)["segments"]
+    assert dumped_batches({"segments": [described]}) == theirs(java_tools, segment, decoder="--print-data-log")
     printed = java_tools.run("dump-log", "--files", segment).stdout
     assert f"Found {len(batch) - 10} invalid bytes at the end" in printed
-    assert told["problems"][0]["position"] == segment.stat().st_size - (len(batch) - 10)
+    assert described["problems"][0]["position"] == segment.stat().st_size - (len(batch) - 10)
 
 
 @pytest.mark.parametrize("name", ["plain", "lz4"])

@@ -144,20 +144,20 @@ SEQUENCES: dict[str, Sequence[Step]] = {
 }
 
 
-def told(address: tuple[str, int], steps: Sequence[Step]) -> list[str]:
-    heard = []
+def play(address: tuple[str, int], steps: Sequence[Step]) -> list[str]:
+    answers = []
     with Client(*address, timeout=60) as client:
         for step in steps:
             try:
-                heard.append(step(client))
+                answers.append(step(client))
             except (Disconnected, ConnectionError):
-                return [*heard, "closed"]
-    return heard
+                return [*answers, "closed"]
+    return answers
 
 
 @pytest.mark.parametrize("name", SEQUENCES)
 def test_kcoord_answers_as_kafka_does(addresses: list[tuple[str, int]], name: str) -> None:
-    kafka, ours = (told(address, SEQUENCES[name]) for address in addresses)
+    kafka, ours = (play(address, SEQUENCES[name]) for address in addresses)
     assert ours == kafka
 
 

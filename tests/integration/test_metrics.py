@@ -137,8 +137,8 @@ def test_a_proxy_tells_of_what_it_passes_on_and_of_groups_on_the_way(server: Run
         scrape = proxy.scrape(OPEN_METRICS)
         assert scrape("kcoord_proxy_guard_refusals_total", reason="denied", api="OffsetDelete") == 1
         assert scrape("kcoord_proxy_requests_total", api="OffsetDelete", by="proxy") == 1
-        told = {name for name in scrape.families if name.startswith("kcoord_")}
-        assert told >= {family.name for family in (*catalogue.OF_ALL, *catalogue.OF_PROXY, *catalogue.OF_GROUPS)}
+        names = {name for name in scrape.families if name.startswith("kcoord_")}
+        assert names >= {family.name for family in (*catalogue.OF_ALL, *catalogue.OF_PROXY, *catalogue.OF_GROUPS)}
 
 
 def test_a_proxy_that_coordinates_counts_as_a_server_does(server: Running) -> None:
@@ -154,8 +154,8 @@ def test_a_proxy_that_coordinates_counts_as_a_server_does(server: Running) -> No
             assert scrape("kcoord_proxy_requests_total", api="OffsetCommit", by="local") == 1
             assert scrape("kcoord_proxy_requests_total", api="OffsetCommit", by="upstream") == 0
             assert scrape("kcoord_journal_written_bytes_total") > 0
-            told = {name for name in scrape.families if name.startswith("kcoord_")}
-        assert told == {family.name for family in catalogue.FAMILIES} - {catalogue.HELD.name}
+            names = {name for name in scrape.families if name.startswith("kcoord_")}
+        assert names == {family.name for family in catalogue.FAMILIES} - {catalogue.HELD.name}
 
 
 def test_a_proxy_is_alive_and_not_ready_while_it_waits_for_its_upstream() -> None:
@@ -180,7 +180,7 @@ def test_a_proxy_is_alive_and_not_ready_while_it_waits_for_its_upstream() -> Non
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("nowhere", "'nowhere' is not HOST:PORT or PORT"),
         (":9464", "':9464' is not HOST:PORT or PORT"),
@@ -188,10 +188,10 @@ def test_a_proxy_is_alive_and_not_ready_while_it_waits_for_its_upstream() -> Non
         ("127.0.0.1:70000", "port 70000 is above 65535"),
     ],
 )
-def test_a_place_that_is_none_is_a_matter_of_usage(text: str, said: str) -> None:
+def test_a_place_that_is_none_is_a_matter_of_usage(text: str, message: str) -> None:
     ran = CliRunner().invoke(cli, ["serve", "--metrics", text])
     assert ran.exit_code == 2
-    assert said in ran.output
+    assert message in ran.output
 
 
 @pytest.mark.parametrize("command", [("serve", "--listen", "127.0.0.1:0"), ("proxy", "--upstream", "127.0.0.1:1")])

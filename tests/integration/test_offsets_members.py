@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from kcoord.admin.cluster_client import LiveCluster
-from kcoord.admin.connecting.connection import Given, resolve
+from kcoord.admin.cluster_client import ClusterClient
+from kcoord.admin.connecting.connection import ConnectionOptions, resolve_connection
 from kcoord.admin.model import Answers, Committed, TopicPartition
-from kcoord.admin.offsets.applying import Applied, Fate, apply
-from kcoord.admin.offsets.files.undo_files import UndoPlace
+from kcoord.admin.offsets.applying import Applied, Status, apply
+from kcoord.admin.offsets.files.undo_files import UndoDestination
 from kcoord.admin.offsets.planning import plan_delete, plan_reset
 from kcoord.admin.offsets.plans import Plan
 from kcoord.admin.offsets.resetting import ToOffset
@@ -64,7 +64,7 @@ def group(scene: OffsetsScene, protocol: str, request: pytest.FixtureRequest) ->
 class JoinsBefore:
     """A client of a live cluster that lets a member join a group right before it is changed."""
 
-    def __init__(self, cluster: LiveCluster, join: Callable[[], object]) -> None:
+    def __init__(self, cluster: ClusterClient, join: Callable[[], object]) -> None:
         self._cluster = cluster
         self._join = join
 
@@ -81,14 +81,14 @@ class JoinsBefore:
 
 
 def applied_while_joining(
-    scene: OffsetsScene, group: str, protocol: str, make: Callable[[LiveCluster], Plan], *options: tuple[str, str]
+    scene: OffsetsScene, group: str, protocol: str, make: Callable[[ClusterClient], Plan], *options: tuple[str, str]
 ) -> Applied:
-    connection = resolve(Given(bootstrap=scene.bootstrap, pairs=options), {})
+    connection = resolve_connection(ConnectionOptions(bootstrap=scene.bootstrap, pairs=options), {})
     assert bool(connection.needs_librdkafka) == bool(options)
     with open_cluster(connection) as cluster, ExitStack() as stack:
         plan = make(cluster)
         joining: Any = JoinsBefore(cluster, lambda: stack.enter_context(scene.member(group, TOPIC, protocol)))
-        return apply(joining, plan, undo=UndoPlace(), now=datetime.now(UTC))
+        return apply(joining, plan, undo=UndoDestination(), now=datetime.now(UTC))
 
 
 THROUGH_LIBRDKAFKA = ("socket.keepalive.enable", "true")
@@ -98,14 +98,14 @@ THROUGH_LIBRDKAFKA = ("socket.keepalive.enable", "true")
 def test_the_broker_refuses_a_commit_when_a_member_joined_after_the_last_look(
     scene: OffsetsScene, group: str, protocol: str, folder: Path, options: tuple[tuple[str, str], ...]
 ) -> None:
-    def make(cluster: LiveCluster) -> Plan:
+    def make(cluster: ClusterClient) -> Plan:
         planned = plan_reset(cluster, [group], scope=None, target=ToOffset(offset=5), now=datetime.now(UTC))
         assert planned.refused == ()
         return planned.plan
 
     applied = applied_while_joining(scene, group, protocol, make, *options)
     (outcome,) = applied.outcomes
-    assert (outcome.fate, outcome.now) == (Fate.REFUSED, Committed(50, -1, "" if options else "mine"))
+    assert (outcome.status, outcome.now) == (Status.REFUSED, Committed(50, -1, "" if options else "mine"))
     assert "a member has joined the group meanwhile" in outcome.reason
     assert "UNKNOWN_MEMBER_ID" in outcome.reason
     assert scene.committed(group) == BEFORE
@@ -116,13 +116,13 @@ def test_the_broker_refuses_a_commit_when_a_member_joined_after_the_last_look(
 def test_the_broker_refuses_a_deletion_when_a_member_joined_after_the_last_look(
     scene: OffsetsScene, group: str, protocol: str, folder: Path
 ) -> None:
-    def make(cluster: LiveCluster) -> Plan:
+    def make(cluster: ClusterClient) -> Plan:
         scope = [parse_selection(TOPIC)]
         return plan_delete(cluster, group, scope=scope, target=TOPIC, now=datetime.now(UTC)).plan
 
     applied = applied_while_joining(scene, group, protocol, make)
     (outcome,) = applied.outcomes
-    assert outcome.fate is Fate.REFUSED
+    assert outcome.status is Status.REFUSED
     assert "a member of the group subscribes to this topic" in outcome.reason
     assert scene.committed(group) == BEFORE
     assert list(folder.iterdir()) == []
@@ -161,10 +161,10 @@ def test_a_group_with_members_is_refused_by_every_verb(
 def test_share_and_streams_groups_are_refused_in_words(scene: OffsetsScene) -> None:
     host, _, port = scene.bootstrap.rpartition(":")
     with Client(host, int(port)) as client:
-        ShareMember(client, "members-share").own(TOPIC)
+        ShareMember(client, "members-share").take_assignment(TOPIC)
         set_group(client, "members-streams", {"streams.initial.rebalance.delay.ms": "0"})
         streams = StreamsMember(client, "members-streams")
-        streams.own(TOPIC)
+        streams.take_assignment(TOPIC)
         streams.commit(TOPIC, {0: 3})
         run = scene.kcoord("reset", "members-share", "members-streams", "--topic", TOPIC, "--to", "9", "--execute")
         assert (run.exit_code, run.stdout) == (1, "")

@@ -138,7 +138,7 @@ def test_it_logs_in_as_the_properties_say_and_no_file_of_sparks_holds_the_passwo
         narrowed = ["--no-log-ends", "--group", "connected"]
         ended_well(spark_with_connector.kcoord("pipeline", "decode", *where, *narrowed, *more, *CONNECTOR))
         assert {row["group"] for row in rows_in(tmp_path / kind)["commits"]} == {"connected"}, kind
-    files = [path for place in (folder, tmp_path) for path in place.rglob("*") if path.is_file()]
+    files = [path for root in (folder, tmp_path) for path in root.rglob("*") if path.is_file()]
     assert [path for path in files if b"SparkListenerJobStart" in path.read_bytes()], "Spark's log of events"
     assert r"ice=\s" in PASSWORDS["alice"], "which is so in whatever way it is quoted"
     for secret in (b"ice=\\", b"PRIVATE KEY"):

@@ -90,7 +90,7 @@ class Following:
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
 
-    def told(self, what: str) -> list[dict[str, object]]:
+    def events(self, what: str) -> list[dict[str, object]]:
         lines = [line for line in self.log.read_text(errors="replace").splitlines() if line.startswith("{")]
         return [facts for line in lines if (facts := json.loads(line))["what"] == what]
 
@@ -163,7 +163,7 @@ def test_killed_and_started_again_no_row_is_lost_or_there_twice_and_no_file_hold
         assert beginning.unfinished() == {0}
 
         writing = start()
-        writing.wait_for(lambda: bool(writing.told("batch")))
+        writing.wait_for(lambda: bool(writing.events("batch")))
         with pytest.raises(BadFolder, match="another --follow writes there"):
             follow_to_the_end(spark, Connection(bootstrap=(secure_kafka.bootstrap("CLIENT"),)), out, Choice())
         writing.wait_for(writing.has_rows_of_unfinished)
@@ -171,12 +171,12 @@ def test_killed_and_started_again_no_row_is_lost_or_there_twice_and_no_file_hold
         assert writing.has_rows_of_unfinished(), "it was killed too late"
 
         stopped = start()
-        stopped.wait_for(lambda: len(stopped.told("batch")) > 1)
+        stopped.wait_for(lambda: len(stopped.events("batch")) > 1)
         stopped.signal(signal.SIGINT)
         assert stopped.process.wait(DEADLINE) == 0, stopped.log.read_text(errors="replace")[-5000:]
-        [summary] = stopped.told("summary")
+        [summary] = stopped.events("summary")
         assert summary["balanced"] is True
-        assert summary["records"] == sum(int(str(each["records"])) for each in stopped.told("batch"))
+        assert summary["records"] == sum(int(str(each["records"])) for each in stopped.events("batch"))
 
     connection = Connection(bootstrap=(secure_kafka.bootstrap("CLIENT"),))
     assert follow_to_the_end(spark, connection, out, Choice()).summary.is_balanced

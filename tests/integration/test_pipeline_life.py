@@ -40,9 +40,9 @@ from tests.integration.pipeline_books import (
     changes,
     logged_eras,
     milliseconds,
+    reported_eras,
+    reported_holds,
     tenures,
-    told_eras,
-    told_holds,
 )
 from tests.integration.pipeline_life import (
     BROKER_SETTINGS,
@@ -196,7 +196,7 @@ def test_commits_of_an_aborted_transaction_do_not_appear(tables: Rows, dumped: d
 
 @pytest.mark.parametrize("group", CLASSIC)
 def test_the_generations_are_those_that_the_members_saw(lived: Lived, tables: Rows, group: str) -> None:
-    assert_same_eras(told_eras(lived.life[group]), eras_of(tables, group))
+    assert_same_eras(reported_eras(lived.life[group]), eras_of(tables, group))
 
 
 @pytest.mark.parametrize("group", CLASSIC)
@@ -215,7 +215,7 @@ def test_members_owned_what_their_callbacks_say_from_when_to_when(lived: Lived, 
     assert sorted(found, key=Tenure.order) == tenures(agreed_eras(lived, tables, group))
     named = {(row["member_id"], row["client_id"], row["instance_id"]) for row in rows}
     assert named == {
-        (event.member, member.name, member.wish.instance_id)
+        (event.member, member.name, member.config.instance_id)
         for member in lived.life[group]
         for event in member.events("assigned")
     }
@@ -252,7 +252,7 @@ def test_groups_without_members_neither_rebalance_nor_own(lived: Lived, tables: 
 def test_members_of_a_consumer_group_owned_what_their_callbacks_say(lived: Lived, tables: Rows) -> None:
     """In KIP-848 a partition that a member gives back is its own until the broker has got the heartbeat."""
     rows = sorted(rows_of(tables[OWNERSHIP], MODERN), key=lambda row: (row["partition"], row["owned_from"]))
-    holds = told_holds(lived.life[MODERN])
+    holds = reported_holds(lived.life[MODERN])
     assert [(f"{row['topic']}-{row['partition']}", row["member_id"], row["from_generation"]) for row in rows] == [
         (hold.partition, hold.member_id, hold.epoch) for hold in holds
     ]
@@ -280,16 +280,16 @@ def test_a_consumer_group_rebalanced_as_its_callbacks_say_and_why_the_script_say
     assert [(row["generation"], row["started_at"]) for row in rows] == [
         (json.loads(row["payload"])["epoch"], row["appended_at"]) for row in in_order(epochs)
     ]
-    told = [event for member in lived.life[MODERN] for event in member.events("assigned")]
+    assigned = [event for member in lived.life[MODERN] for event in member.events("assigned")]
     for row in rows:
-        last_told = max(milliseconds(event.at) for event in told if event.generation == row["generation"])
+        last_assigned = max(milliseconds(event.at) for event in assigned if event.generation == row["generation"])
         assert row["started_at"] <= row["ended_at"]
-        assert written_ms(row["ended_at"]) <= last_told
+        assert written_ms(row["ended_at"]) <= last_assigned
 
 
 def agreed_eras(lived: Lived, tables: Rows, group: str) -> list[Era]:
-    told, logged = told_eras(lived.life[group]), eras_of(tables, group)
-    assert_same_eras(told, logged)
+    reported, logged = reported_eras(lived.life[group]), eras_of(tables, group)
+    assert_same_eras(reported, logged)
     return logged
 
 

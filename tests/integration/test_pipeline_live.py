@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import TopicPartition as KafkaPartition
 
-from kcoord.admin.connecting.connection import Connection, Given, resolve
+from kcoord.admin.connecting.connection import Connection, ConnectionOptions, resolve_connection
 from kcoord.admin.wire import fetching
 from kcoord.pipeline.decoding.decode import Rows as Batch
 from kcoord.pipeline.decoding.row_filter import Wanted
@@ -181,8 +181,8 @@ def test_every_login_of_ours_reads_logs(kind: str, secure_kafka: SecureKafka) ->
     scene = LogScene(secure_kafka.bootstrap("CLIENT"))
     scene.make(f"read-by-{kind}")
     scene.commit("logged-in", f"read-by-{kind}")
-    given = Given(command_config=secure_kafka.properties(kind))
-    rows = read_all(resolve(given, {}), NOBODY_CAME)
+    given = ConnectionOptions(command_config=secure_kafka.properties(kind))
+    rows = read_all(resolve_connection(given, {}), NOBODY_CAME)
     assert "logged-in" in {row["group"] for row in rows["commits"]}
 
 
@@ -202,15 +202,15 @@ def test_our_own_cluster_gives_the_rows_of_its_journal(tmp_path: Path) -> None:
 
 
 def test_kafkas_own_topics_are_read_only_if_they_are_named() -> None:
-    own = "__transaction_state"
-    with EmbeddedCluster(topics={"orders": 3, own: 3}) as cluster:
+    internal = "__transaction_state"
+    with EmbeddedCluster(topics={"orders": 3, internal: 3}) as cluster:
         connection = connection_to(cluster.bootstrap)
-        for topic in ("orders", own):
+        for topic in ("orders", internal):
             LogScene(cluster.bootstrap).commit("watcher", topic)
-        with closing(fetching.Fetching(connection)) as logs:
-            found = [find_topics(connection, logs, choice)[0] for choice in (Choice(), Choice(topics=(own,)))]
+        with closing(fetching.LogFetcher(connection)) as logs:
+            found = [find_topics(connection, logs, choice)[0] for choice in (Choice(), Choice(topics=(internal,)))]
     read = [[topic.name for topic in topics] for topics in found]
-    assert read == [["__consumer_offsets", "orders"], ["__consumer_offsets", own]]
+    assert read == [["__consumer_offsets", "orders"], ["__consumer_offsets", internal]]
 
 
 def test_a_cluster_without_groups_is_told_in_one_line() -> None:

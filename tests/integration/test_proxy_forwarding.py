@@ -59,9 +59,9 @@ class Scene:
         """Connects to the bootstrap port, or to that of a broker."""
         if node is None:
             return Client(*_address(self.proxy.bootstrap))
-        return Client(*self.places()[node])
+        return Client(*self.endpoints()[node])
 
-    def places(self) -> dict[int, tuple[str, int]]:
+    def endpoints(self) -> dict[int, tuple[str, int]]:
         with self.through() as client:
             return {each.node_id: (each.host, each.port) for each in client.ask(METADATA, 12, topics=()).brokers}
 
@@ -130,12 +130,12 @@ def _is_free(port: int) -> bool:
 
 def test_brokers_keep_their_ids_and_have_a_port_each(scene: Scene) -> None:
     host, port = _address(scene.proxy.bootstrap)
-    places = {node: (host, port + 1 + node) for node in (1, 2, 3)}
+    endpoints = {node: (host, port + 1 + node) for node in (1, 2, 3)}
     with scene.through() as client, scene.direct() as straight:
-        assert scene.places() == places
-        told = client.ask(DESCRIBE_CLUSTER, 1)
-        assert {each.broker_id: (each.host, each.port) for each in told.brokers} == places
-        assert told.cluster_id == straight.ask(DESCRIBE_CLUSTER, 1).cluster_id == scene.kafka.cluster_id
+        assert scene.endpoints() == endpoints
+        response = client.ask(DESCRIBE_CLUSTER, 1)
+        assert {each.broker_id: (each.host, each.port) for each in response.brokers} == endpoints
+        assert response.cluster_id == straight.ask(DESCRIBE_CLUSTER, 1).cluster_id == scene.kafka.cluster_id
 
 
 def test_coordinators_are_found_where_they_are(scene: Scene) -> None:
@@ -150,21 +150,21 @@ def test_coordinators_are_found_where_they_are(scene: Scene) -> None:
             lines = {group: asked.ask(FIND_COORDINATOR, version, key_type=0, key=group) for group in groups}
             return {group: (each.node_id, each.host, each.port) for group, each in lines.items()}
 
-        places = scene.places()
+        endpoints = scene.endpoints()
         for version in (0, 2, 3, 4, 6):
             expected = {group: node for group, (node, *_) in found(straight, version).items()}
-            assert found(client, version) == {group: (node, *places[node]) for group, node in expected.items()}
+            assert found(client, version) == {group: (node, *endpoints[node]) for group, node in expected.items()}
         assert len(set(expected.values())) > 1
 
 
 def test_only_versions_that_cannot_be_rewritten_are_not_told(scene: Scene) -> None:
-    def told(client: Client) -> dict[int, tuple[int, int]]:
+    def versions_of(client: Client) -> dict[int, tuple[int, int]]:
         answer = client.ask(API_VERSIONS, 4, client_software_name="kcoord", client_software_version="1")
         assert answer.error_code is ErrorCode.none
         return {each.api_key: (each.min_version, each.max_version) for each in answer.api_keys}
 
     with scene.through() as client, scene.direct() as straight:
-        here, there = told(client), told(straight)
+        here, there = versions_of(client), versions_of(straight)
     describe_quorum = 55
     assert here.keys() == there.keys()
     assert {key for key in here if here[key] != there[key]} == {describe_quorum}
@@ -178,10 +178,10 @@ def test_a_producer_at_the_wrong_broker_is_shown_to_the_leader_here(scene: Scene
     leader = scene.leaders(topic)[0]
     with scene.through(leader % 3 + 1) as client:
         parts = [{"index": 0, "records": _empty_batch()}]
-        told = client.ask(PRODUCE, version, acks=1, topic_data=[{"name": topic, "partition_data": parts}])
-    assert told.responses[0].partition_responses[0].error_code is ErrorCode.not_leader_or_follower
-    assert [(each.node_id, (each.host, each.port)) for each in told.node_endpoints] == [
-        (leader, scene.places()[leader])
+        response = client.ask(PRODUCE, version, acks=1, topic_data=[{"name": topic, "partition_data": parts}])
+    assert response.responses[0].partition_responses[0].error_code is ErrorCode.not_leader_or_follower
+    assert [(each.node_id, (each.host, each.port)) for each in response.node_endpoints] == [
+        (leader, scene.endpoints()[leader])
     ]
 
 
@@ -194,12 +194,12 @@ def test_a_consumer_at_the_wrong_broker_is_never_shown_an_address_that_is_not_ou
         (found,) = client.ask(METADATA, 12, topics=[{"name": topic}]).topics
         part = {"partition": 0, "current_leader_epoch": -1, "fetch_offset": 0, "partition_max_bytes": 1000}
         topics = [{"topic_id": found.topic_id, "partitions": [part]}]
-        told = client.ask(FETCH, version, session_epoch=-1, max_bytes=1000, topics=topics)
-    assert told.responses[0].partitions[0].error_code is ErrorCode.not_leader_or_follower
-    assert told.responses[0].partitions[0].current_leader.leader_id == leader
+        response = client.ask(FETCH, version, session_epoch=-1, max_bytes=1000, topics=topics)
+    assert response.responses[0].partitions[0].error_code is ErrorCode.not_leader_or_follower
+    assert response.responses[0].partitions[0].current_leader.leader_id == leader
     # Host names have the same length on both sides, so that the endpoints fit.
-    assert [(each.node_id, (each.host, each.port)) for each in told.node_endpoints] == [
-        (leader, scene.places()[leader])
+    assert [(each.node_id, (each.host, each.port)) for each in response.node_endpoints] == [
+        (leader, scene.endpoints()[leader])
     ]
 
 
@@ -237,8 +237,10 @@ def test_a_client_reads_back_what_it_wrote(scene: Scene, name: str, tmp_path: Pa
     read = client.consume(scene.proxy.bootstrap, topic, counts=[each.records for each in expected])
 
     left_out = {"timestamps"} if name == "java" else set()  # the console producer chooses these itself
-    told = [{key: value for key, value in each.items() if key not in left_out} for each in read]
-    assert told == [{key: value for key, value in each.summary().items() if key not in left_out} for each in expected]
+    comparable = [{key: value for key, value in each.items() if key not in left_out} for each in read]
+    assert comparable == [
+        {key: value for key, value in each.summary().items() if key not in left_out} for each in expected
+    ]
 
 
 def test_a_transaction_with_offsets_in_it_is_there_or_not(scene: Scene) -> None:
@@ -299,25 +301,25 @@ def test_an_operator_sees_the_same_group_through_the_proxy(scene: Scene) -> None
     consumer.close()
 
     assert straight["groups"][0]["members"]
-    places = scene.places()
+    endpoints = scene.endpoints()
     coordinator = through["groups"][0]["coordinator"]
-    assert (coordinator["host"], coordinator["port"]) == places[coordinator["id"]]
-    for told in (straight, through):
-        del told["groups"][0]["coordinator"]["host"], told["groups"][0]["coordinator"]["port"]
+    assert (coordinator["host"], coordinator["port"]) == endpoints[coordinator["id"]]
+    for document in (straight, through):
+        del document["groups"][0]["coordinator"]["host"], document["groups"][0]["coordinator"]["port"]
     assert through == straight
 
 
 def describe(bootstrap: str, group: str) -> dict[str, Any]:
     command = [sys.executable, "-m", "kcoord.commands", "groups", "describe", group, "-b", bootstrap, "-o", "json"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE, check=True)
-    told: dict[str, Any] = without_times(json.loads(done.stdout))
-    return told
+    document: dict[str, Any] = without_times(json.loads(done.stdout))
+    return document
 
 
-def without_times(told: Any) -> Any:
-    if isinstance(told, dict):
-        return {key: without_times(value) for key, value in told.items() if key != "at" and not key.endswith("_at")}
-    return [without_times(each) for each in told] if isinstance(told, list) else told
+def without_times(document: Any) -> Any:
+    if isinstance(document, dict):
+        return {key: without_times(value) for key, value in document.items() if key != "at" and not key.endswith("_at")}
+    return [without_times(each) for each in document] if isinstance(document, list) else document
 
 
 def produce(bootstrap: str, topic: str, count: int) -> None:
@@ -381,7 +383,7 @@ def test_a_broker_that_dies_and_comes_back_is_lost_and_found_by_clients(scene: S
     read += consume(consumer, 300)
     until(lambda: f"broker missing node={victim}" in scene.proxy.log(), "the proxy to miss the broker")
     scene.kafka.restart(victim)
-    until(lambda: victim in scene.places(), "the broker to be back")
+    until(lambda: victim in scene.endpoints(), "the broker to be back")
     write(600, 300)
     read += consume(consumer, 300)
     consumer.close()
@@ -446,7 +448,7 @@ def test_a_port_that_is_taken_is_one_line_and_exit_code_1(scene: Scene) -> None:
     free = next(port for port in free_ports(100) if _is_free(port + 1))
     with socket.create_server(("127.0.0.1", free + 1)):
         port = free + 1
-        for listen, options, said in (
+        for listen, options, message in (
             (f"127.0.0.1:{port}", (), f"cannot listen on 127.0.0.1:{port}: Address already in use"),
             (
                 "127.0.0.1:0",
@@ -458,7 +460,7 @@ def test_a_port_that_is_taken_is_one_line_and_exit_code_1(scene: Scene) -> None:
             command = proxy_command(scene.kafka.bootstrap, options, listen)
             done = subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE)
             assert done.returncode == 1
-            assert done.stderr.splitlines()[-1] == f"kcoord: {said}"
+            assert done.stderr.splitlines()[-1] == f"kcoord: {message}"
 
 
 def test_a_proxy_that_waits_is_there_when_its_upstream_is(scene: Scene) -> None:

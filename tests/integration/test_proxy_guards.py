@@ -293,8 +293,8 @@ def test_settings_of_denied_groups_are_neither_told_nor_changed_among_others_tha
         changing = [{**group, "configs": change} for group in of_groups]
         changed = client.ask(INCREMENTAL_ALTER_CONFIGS, 1, resources=changing).responses
         asked = [{**group, "configuration_keys": [setting]} for group in of_groups]
-        told = client.ask(DESCRIBE_CONFIGS, 4, resources=asked).results
-        for answers in (changed, told):
+        described = client.ask(DESCRIBE_CONFIGS, 4, resources=asked).results
+        for answers in (changed, described):
             assert [each.error_code for each in answers] == [ErrorCode.none, ErrorCode.cluster_authorization_failed]
         has_arrived = time.monotonic() + WAIT
         while time.monotonic() < has_arrived:
@@ -331,9 +331,9 @@ def test_a_group_takes_no_more_members_than_its_limit_and_those_go_on(
         (first,) = scene.start("confluent-kafka", "first")
         (second,) = scene.start("kafka-python", "second")
         first.join()
-        scene.settle(first)
+        scene.wait_until_stable(first)
         second.join()
-        both = scene.settle(first, second)
+        both = scene.wait_until_stable(first, second)
 
         third = _consumer(guarded.bootstrap, scene.group)
         third.subscribe([topic])
@@ -342,13 +342,13 @@ def test_a_group_takes_no_more_members_than_its_limit_and_those_go_on(
         arguments = ("--bootstrap-server", guarded.bootstrap, "--topic", topic, "--group", scene.group)
         java = tools.run("console-consumer", *arguments)
         assert "GroupMaxSizeReachedException" in java.stdout + java.stderr
-        assert scene.settle(first, second) == both
+        assert scene.wait_until_stable(first, second) == both
 
         second.leave()
-        scene.settle(first)
+        scene.wait_until_stable(first)
         (late,) = scene.start("confluent-kafka", "late")
         late.join()
-        assert scene.settle(first, late).shares() == {"first": 1, "late": 1}
+        assert scene.wait_until_stable(first, late).shares() == {"first": 1, "late": 1}
         scene.conclude()
     finally:
         scene.close()
@@ -387,7 +387,7 @@ def test_a_member_that_comes_and_goes_disturbs_the_others_only_so_often(
         topic = scene.topic(partitions=2)
         (steady,) = scene.start("confluent-kafka", "steady")
         steady.join()
-        alone = scene.settle(steady)
+        alone = scene.wait_until_stable(steady)
         first, second = (_consumer(guarded.bootstrap, scene.group) for _ in range(2))
         first.subscribe([topic])
         _joined(first)
@@ -399,7 +399,7 @@ def test_a_member_that_comes_and_goes_disturbs_the_others_only_so_often(
             assert message is None or not message.error()
             assert time.monotonic() < until
         # Three rebalances are allowed: of the steady member, of the first that joined, and of its leaving.
-        assert scene.settle(steady).generation == alone.generation + 2
+        assert scene.wait_until_stable(steady).generation == alone.generation + 2
         assert not second.assignment()
         second.close()
         scene.conclude()
@@ -416,10 +416,10 @@ def test_clients_that_are_held_up_by_the_rate_wait_and_are_let_in(
         members = [scene.start(client, client)[0] for client in ("confluent-kafka", "java", "kafka-python")]
         scene.wait_for(lambda: all(member.events("ready") for member in members), "the programs to start")
         members[0].join()
-        alone = scene.settle(members[0])
+        alone = scene.wait_until_stable(members[0])
         for member in members[1:]:
             member.join()
-        all_of_them = scene.settle(*members)
+        all_of_them = scene.wait_until_stable(*members)
         assert sorted(all_of_them.shares().values()) == [1, 1, 2]
         assert all_of_them.generation > alone.generation
         scene.conclude()

@@ -39,7 +39,7 @@ def scene(kafka_cluster: Cluster, kcoord_proxy_factory: Callable[..., ProxyProce
 
 
 @pytest.fixture
-def own_scene(kafka_cluster: Cluster, kcoord_proxy_factory: Callable[..., ProxyProcess]) -> Iterator[Scene]:
+def separate_scene(kafka_cluster: Cluster, kcoord_proxy_factory: Callable[..., ProxyProcess]) -> Iterator[Scene]:
     """A separate scene for a test that stops its journal."""
     yield from _scene(kafka_cluster, kcoord_proxy_factory)
 
@@ -73,24 +73,24 @@ def test_no_request_through_the_proxy_reaches_the_journal(scene: Scene, kafka_cl
     with client_of(scene.proxy.bootstrap) as client:
         errors, is_shown = outcome(client, attack, scene.target)
 
-    assert errors == ({attack.told} if attack.told else set())
-    assert not is_shown or attack.told, "errors repeat what was asked for; nothing else tells of it"
+    assert errors == ({attack.error} if attack.error else set())
+    assert not is_shown or attack.error, "errors repeat what was asked for; nothing else tells of it"
     assert offset_of(scene.proxy, scene.target.other_topic) == 17
     commit(scene.proxy, scene.target.other_topic, 17)
     assert scene.target.topic in AdminClient({"bootstrap.servers": kafka_cluster.bootstrap}).list_topics().topics
 
 
 def test_nothing_of_the_attacks_is_left_when_another_proxy_reads_the_journal(
-    own_scene: Scene, kafka_cluster: Cluster, kcoord_proxy_factory: Callable[..., ProxyProcess]
+    separate_scene: Scene, kafka_cluster: Cluster, kcoord_proxy_factory: Callable[..., ProxyProcess]
 ) -> None:
-    with client_of(own_scene.proxy.bootstrap) as client:
+    with client_of(separate_scene.proxy.bootstrap) as client:
         for attack in ATTACKS.values():
-            outcome(client, attack, own_scene.target)
-    own_scene.proxy.stop()
+            outcome(client, attack, separate_scene.target)
+    separate_scene.proxy.stop()
 
-    successor = kcoord_proxy_factory(kafka_cluster.bootstrap, *own_scene.options)
+    successor = kcoord_proxy_factory(kafka_cluster.bootstrap, *separate_scene.options)
 
-    eventually(lambda: offset_of(successor, own_scene.target.other_topic) == 17, "the group as it was")
+    eventually(lambda: offset_of(successor, separate_scene.target.other_topic) == 17, "the group as it was")
     successor.stop()
 
 
@@ -103,8 +103,8 @@ def test_other_topics_of_the_same_request_are_served(scene: Scene) -> None:
             2, 7, replica_id=-1, topics=[{"name": each, "partitions": [partition]} for each in both]
         ).topics
         metadata = client.ask(METADATA, 12, topics=[{"name": each, "topic_id": None} for each in both]).topics
-        place = {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1 << 20, "current_leader_epoch": -1}
-        asked = [{"topic": each, "partitions": [place]} for each in both]
+        from_start = {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1 << 20, "current_leader_epoch": -1}
+        asked = [{"topic": each, "partitions": [from_start]} for each in both]
         fetched = client.ask(1, 12, max_bytes=1 << 20, topics=asked).responses
 
     assert {each.name: each.partitions[0].error_code for each in offsets} == {
@@ -147,35 +147,37 @@ def test_real_clients_neither_see_nor_delete_nor_fence_it(scene: Scene) -> None:
 
 
 def test_kafkas_own_tools_find_no_such_topic(scene: Scene, java_tools: JavaTools) -> None:
-    said = java_tools.run("topics", "--bootstrap-server", scene.proxy.bootstrap, "--list")
-    assert scene.target.other_topic in said.stdout
-    assert scene.target.topic not in said.stdout
+    output = java_tools.run("topics", "--bootstrap-server", scene.proxy.bootstrap, "--list")
+    assert scene.target.other_topic in output.stdout
+    assert scene.target.topic not in output.stdout
 
 
-def test_who_is_fenced_from_behind_the_proxy_takes_the_journal_back(own_scene: Scene, kafka_cluster: Cluster) -> None:
-    fence_directly(kafka_cluster, own_scene.target)
+def test_who_is_fenced_from_behind_the_proxy_takes_the_journal_back(
+    separate_scene: Scene, kafka_cluster: Cluster
+) -> None:
+    fence_directly(kafka_cluster, separate_scene.target)
 
-    commit_when_ready(own_scene.proxy, own_scene.target.other_topic, 18)
+    commit_when_ready(separate_scene.proxy, separate_scene.target.other_topic, 18)
 
-    assert offset_of(own_scene.proxy, own_scene.target.other_topic) == 18
-    assert own_scene.proxy.log().count("no proxy has taken over") == 1
-    fence_directly(kafka_cluster, own_scene.target)
-    commit_when_ready(own_scene.proxy, own_scene.target.other_topic, 19)
-    assert "fenced: another proxy" not in own_scene.proxy.log()
+    assert offset_of(separate_scene.proxy, separate_scene.target.other_topic) == 18
+    assert separate_scene.proxy.log().count("no proxy has taken over") == 1
+    fence_directly(kafka_cluster, separate_scene.target)
+    commit_when_ready(separate_scene.proxy, separate_scene.target.other_topic, 19)
+    assert "fenced: another proxy" not in separate_scene.proxy.log()
 
 
 def test_a_second_proxy_takes_over_for_good_also_if_an_outsider_fences_both(
-    own_scene: Scene, kafka_cluster: Cluster, kcoord_proxy_factory: Callable[..., ProxyProcess]
+    separate_scene: Scene, kafka_cluster: Cluster, kcoord_proxy_factory: Callable[..., ProxyProcess]
 ) -> None:
-    topic = own_scene.target.other_topic
-    second = kcoord_proxy_factory(kafka_cluster.bootstrap, *own_scene.options)
+    topic = separate_scene.target.other_topic
+    second = kcoord_proxy_factory(kafka_cluster.bootstrap, *separate_scene.options)
     commit_when_ready(second, topic, 20)
-    assert try_to_commit(own_scene.proxy, topic, 5) == {ErrorCode.not_coordinator}
+    assert try_to_commit(separate_scene.proxy, topic, 5) == {ErrorCode.not_coordinator}
 
-    fence_directly(kafka_cluster, own_scene.target)
+    fence_directly(kafka_cluster, separate_scene.target)
     commit_when_ready(second, topic, 21)
 
-    assert try_to_commit(own_scene.proxy, topic, 5) == {ErrorCode.not_coordinator}, "it gave way, and stays so"
+    assert try_to_commit(separate_scene.proxy, topic, 5) == {ErrorCode.not_coordinator}, "it gave way, and stays so"
     assert offset_of(second, topic) == 21
     second.stop()
 

@@ -20,7 +20,7 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
-from kcoord.admin.connecting.connection import Given, resolve
+from kcoord.admin.connecting.connection import ConnectionOptions, resolve_connection
 from kcoord.client.client import Client
 from kcoord.errors import ErrorCode
 from kcoord.proxy.local import kafka_writer
@@ -100,13 +100,13 @@ def test_members_go_on_with_what_they_have_when_the_proxy_is_killed_and_another_
     first = kcoord_proxy_factory(kafka.bootstrap, *options, listen=f"127.0.0.1:{port}")
     clients = {"j": "java", "c": "confluent-kafka", "f": "franz-go"}
     members = [
-        Member(member_programs, client=client, name=name, wish=wish(first, topic, name))
+        Member(member_programs, client=client, name=name, config=join_config(first, topic, name))
         for name, client in clients.items()
     ]
     try:
         for member in members:
             member.join()
-        before = eventually(lambda: settled(first, topic, members), "the members to settle", members)
+        before = eventually(lambda: agreed_plan(first, topic, members), "the members to settle", members)
         write(kafka, topic, range(20))
         eventually(lambda: committed(first, topic) == dict.fromkeys(before, 20), "the first records", members)
 
@@ -114,7 +114,7 @@ def test_members_go_on_with_what_they_have_when_the_proxy_is_killed_and_another_
         second = kcoord_proxy_factory(kafka.bootstrap, *options, listen=f"127.0.0.1:{port}")
         write(kafka, topic, range(20, 40))
         eventually(lambda: committed(second, topic) == dict.fromkeys(before, 40), "the other records", members)
-        after = eventually(lambda: settled(second, topic, members), "the same members", members)
+        after = eventually(lambda: agreed_plan(second, topic, members), "the same members", members)
 
         assert owners(after) == owners(before), "members and their partitions are those that the journal has"
         assert generation_of(after) >= generation_of(before)
@@ -140,8 +140,8 @@ def test_a_new_proxy_fences_the_old_one_which_goes_on_forwarding(
     with client_of(old.bootstrap) as client:
         (found,) = client.ask(FIND_COORDINATOR, 4, key_type=0, coordinator_keys=[topic]).coordinators
         assert found.error_code is ErrorCode.coordinator_not_available
-        (told,) = client.ask(3, 12, topics=[{"topic_id": None, "name": topic}]).topics
-        assert len(told.partitions) == 6, "what is no group's passes as before"
+        (described,) = client.ask(3, 12, topics=[{"topic_id": None, "name": topic}]).topics
+        assert len(described.partitions) == 6, "what is no group's passes as before"
     assert offsets_at(new.bootstrap, topic) == {(topic, 0): (17, 5, ""), (topic, 1): (4, 5, "")}
     assert old.log().count("fenced: another proxy writes the journal") == 1
     old.stop()
@@ -175,7 +175,7 @@ def test_during_an_outage_commits_are_refused_for_now_and_what_was_acknowledged_
     kafka: Cluster, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(kafka_writer, "_CALL_TIMEOUT", 2.0)
-    upstream = resolve(Given(bootstrap=kafka.bootstrap), {})
+    upstream = resolve_connection(ConnectionOptions(bootstrap=kafka.bootstrap), {})
     journal = KafkaJournal(upstream=upstream, topic=f"journal-{topic}")
     runtime = RuntimeSetup(settings=Settings(group_initial_rebalance_delay_ms=0))
     setup = LocalSetup(upstream=upstream, journal=journal, runtime=runtime)
@@ -209,9 +209,9 @@ def test_a_journal_that_is_deleted_meanwhile_is_not_made_anew_in_another_way(
     kafka: Cluster, topic: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(kafka_writer, "_CALL_TIMEOUT", 2.0)
-    upstream = resolve(Given(bootstrap=kafka.bootstrap), {})
+    upstream = resolve_connection(ConnectionOptions(bootstrap=kafka.bootstrap), {})
     journal = KafkaJournal(upstream=upstream, topic=f"journal-{topic}")
-    said = f"the journal's topic 'journal-{topic}' is gone"
+    reason = f"the journal's topic 'journal-{topic}' is gone"
 
     async def scenario() -> None:
         async with LocalCoordination(LocalSetup(upstream=upstream, journal=journal)) as coordination:
@@ -224,17 +224,19 @@ def test_a_journal_that_is_deleted_meanwhile_is_not_made_anew_in_another_way(
                 # The broker learns a little later than the controller that it is deleted.
                 while await commit(guest, topic, 2) != LOADING:  # noqa: ASYNC110 - there is no event for it
                     await asyncio.sleep(0.05)
-                while said not in caplog.text:  # noqa: ASYNC110 - there is no event for it
+                while reason not in caplog.text:  # noqa: ASYNC110 - there is no event for it
                     await asyncio.sleep(0.05)
             assert await commit(guest, topic, 3) == LOADING
             assert journal.topic not in admin.list_topics(timeout=WAIT).topics, "a broker would make one that forgets"
 
     asyncio.run(scenario())
-    assert caplog.text.count(said) == 1
+    assert caplog.text.count(reason) == 1
 
 
 def test_a_writer_sees_who_has_written_since_and_reads_all_again_when_asked(kafka: Cluster, name: str) -> None:
-    journal = KafkaJournal(upstream=resolve(Given(bootstrap=kafka.bootstrap), {}), topic=f"journal-{name}")
+    journal = KafkaJournal(
+        upstream=resolve_connection(ConnectionOptions(bootstrap=kafka.bootstrap), {}), topic=f"journal-{name}"
+    )
     topic = ensure_topic(journal)
     reports: queue.SimpleQueue[Report] = queue.SimpleQueue()
     first = KafkaWriter(journal, topic, reports.put)
@@ -277,13 +279,13 @@ async def commit_until_done(guest: Guest, topic: str, offset: int) -> None:
 def eventually(find: Callable[[], T | None], what: str, members: list[Member] | None = None) -> T:
     deadline = time.monotonic() + WAIT
     while not (found := find()):
-        words = "\n".join(f"{member}: {member.last_words()[-1500:]}" for member in members or ())
+        words = "\n".join(f"{member}: {member.last_output()[-1500:]}" for member in members or ())
         assert time.monotonic() < deadline, f"waited {WAIT:g} s for {what}\n{words}"
         time.sleep(0.05)
     return found
 
 
-def wish(proxy: ProxyProcess, topic: str, name: str) -> Join:
+def join_config(proxy: ProxyProcess, topic: str, name: str) -> Join:
     return Join(
         bootstrap=proxy.bootstrap,
         group=topic,
@@ -299,7 +301,7 @@ def wish(proxy: ProxyProcess, topic: str, name: str) -> Join:
     )
 
 
-def settled(proxy: ProxyProcess, topic: str, members: list[Member]) -> Plan | None:
+def agreed_plan(proxy: ProxyProcess, topic: str, members: list[Member]) -> Plan | None:
     """Returns the member id and generation of each partition, if the coordinator and all members report the same."""
     view = CoordinatorView(proxy.bootstrap)
     try:
@@ -367,11 +369,11 @@ def commit_at(bootstrap: str, group: str, topic: str, offsets: dict[int, int]) -
 def offsets_at(bootstrap: str, group: str) -> Offsets:
     asked = [{"group_id": group, "member_id": None, "member_epoch": -1, "topics": None}]
     with client_of(bootstrap) as client:
-        (told,) = client.ask(OFFSET_FETCH, 9, groups=asked, require_stable=False).groups
-    assert not told.error_code, told
+        (answered,) = client.ask(OFFSET_FETCH, 9, groups=asked, require_stable=False).groups
+    assert not answered.error_code, answered
     return {
         (topic.name, each.partition_index): (each.committed_offset, each.committed_leader_epoch, each.metadata)
-        for topic in told.topics
+        for topic in answered.topics
         for each in topic.partitions
     }
 

@@ -36,11 +36,11 @@ PASSWORD = "here-she-has-another"
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the proxy's own authority, certificate and users, and a client's certificate."""
     folder = tmp_path_factory.mktemp("proxy")
-    own = authority("the proxy's authority")
-    (folder / "authority.pem").write_text(own.certificate_pem)
+    proxy_authority = authority("the proxy's authority")
+    (folder / "authority.pem").write_text(proxy_authority.certificate_pem)
     names = ("127.0.0.1", "localhost", DOMAIN, *(f"b{node}.{DOMAIN}" for node in range(4)))
-    signed(own, "proxy", hosts=names).write_pem(folder / "proxy.pem")
-    signed(own, "client").write_pem(folder / "client.pem")
+    signed(proxy_authority, "proxy", hosts=names).write_pem(folder / "proxy.pem")
+    signed(proxy_authority, "client").write_pem(folder / "client.pem")
     with editing_users(folder / "users.json") as users:
         users[0] = users[0].with_user("alice", Secret(PASSWORD))
     return folder
@@ -96,12 +96,12 @@ def test_a_login_passes_to_the_broker(secure_kafka: SecureKafka, listener: str, 
     with ProxyProcess(secure_kafka.bootstrap(listener), *config) as proxy:
         assert "upstream wants a login" in proxy.log()
         settings = {"security.protocol": "SASL_PLAINTEXT"}
-        told = brokers(of_alice(proxy.bootstrap, PASSWORDS["alice"], **settings))
-        assert list(told) == [1]
-        assert told[1] != secure_kafka.bootstrap(listener)
+        endpoints = brokers(of_alice(proxy.bootstrap, PASSWORDS["alice"], **settings))
+        assert list(endpoints) == [1]
+        assert endpoints[1] != secure_kafka.bootstrap(listener)
         with pytest.raises(KafkaException):
             AdminClient(of_alice(proxy.bootstrap, "wrong", **settings)).list_topics(timeout=5)
-        assert brokers(of_alice(proxy.bootstrap, PASSWORDS["alice"], **settings)) == told
+        assert brokers(of_alice(proxy.bootstrap, PASSWORDS["alice"], **settings)) == endpoints
 
 
 # Logins that end at the proxy.
@@ -109,9 +109,9 @@ def test_a_login_passes_to_the_broker(secure_kafka: SecureKafka, listener: str, 
 
 def test_a_login_over_tls_ends_at_the_proxy(ending: ProxyProcess, folder: Path) -> None:
     settings = {"security.protocol": "SASL_SSL", "ssl.ca.location": str(folder / "authority.pem")}
-    told = brokers(of_alice(ending.bootstrap, PASSWORD, **settings))
-    assert list(told) == [1]
-    assert told[1].startswith("127.0.0.1:")
+    endpoints = brokers(of_alice(ending.bootstrap, PASSWORD, **settings))
+    assert list(endpoints) == [1]
+    assert endpoints[1].startswith("127.0.0.1:")
 
 
 def test_java_logs_in_over_tls(ending: ProxyProcess, folder: Path, java_tools: JavaTools) -> None:
@@ -184,8 +184,8 @@ def test_with_sni_brokers_have_names_and_one_port(folder: Path, secure_kafka: Se
     with ProxyProcess(secure_kafka.kafka.bootstrap, *tls_options(folder), "--sni", DOMAIN) as proxy:
         port = int(proxy.bootstrap.rpartition(":")[2])
         for name in (DOMAIN, f"b1.{DOMAIN}", f"B1.{DOMAIN.upper()}"):
-            told = ask_by_name(folder, port, name)
-            assert [(each.node_id, each.host, each.port) for each in told.brokers] == [(1, f"b1.{DOMAIN}", port)]
+            metadata = ask_by_name(folder, port, name)
+            assert [(each.node_id, each.host, each.port) for each in metadata.brokers] == [(1, f"b1.{DOMAIN}", port)]
         with pytest.raises(ConnectionError):
             ask_by_name(folder, port, f"b3.{DOMAIN}")  # no such broker exists
 
@@ -210,7 +210,7 @@ def ask_by_name(folder: Path, port: int, name: str) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("listener", "kind", "said"),
+    ("listener", "kind", "message"),
     [
         ("EXPIRED", "expired", "has expired"),
         ("ELSEWHERE", "elsewhere", "is not accepted"),
@@ -220,7 +220,7 @@ def ask_by_name(folder: Path, port: int, name: str) -> Any:
     ],
 )
 def test_a_broker_that_is_not_trusted_or_does_not_let_us_in_is_one_line(
-    secure_kafka: SecureKafka, listener: str, kind: str, said: str
+    secure_kafka: SecureKafka, listener: str, kind: str, message: str
 ) -> None:
     if kind == "wrong":
         wrong = jaas("scram.ScramLoginModule", username="alice", password="not-hers")
@@ -230,6 +230,6 @@ def test_a_broker_that_is_not_trusted_or_does_not_let_us_in_is_one_line(
     command = proxy_command(secure_kafka.bootstrap(listener), ["--upstream-config", str(config)])
     done = subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE)
     assert done.returncode == 1
-    assert said in done.stderr
+    assert message in done.stderr
     assert len(done.stderr.splitlines()) == 1
     assert "not-hers" not in done.stderr

@@ -24,12 +24,12 @@ def test_a_new_member_gets_its_share_and_gives_it_back_when_it_leaves(scene: Gro
     first, second = scene.start(client, "first", "second")
 
     first.join()
-    alone = scene.settle(first)
+    alone = scene.wait_until_stable(first)
     second.join()
-    both = scene.settle(first, second)
+    both = scene.wait_until_stable(first, second)
     scene.wait_for_reads(second)
     second.leave()
-    again = scene.settle(first)
+    again = scene.wait_until_stable(first)
 
     assert alone.owned == {"first": scene.partitions}
     assert both.owned == {"first": {f"{topic}-0", f"{topic}-1"}, "second": {f"{topic}-2", f"{topic}-3"}}
@@ -45,15 +45,15 @@ def test_a_killed_member_is_missed_when_its_session_runs_out(scene: GroupScene, 
     (first,) = scene.start(client, "first")
     (second,) = scene.start(client, "second", session_timeout_ms=int(1000 * session), commits="when-told")
     first.join()
-    scene.settle(first)
+    scene.wait_until_stable(first)
     second.join()
-    both = scene.settle(first, second)
+    both = scene.wait_until_stable(first, second)
     scene.wait_for_reads(second)
 
     second.kill()
     killed_at = time.time()
     assert second.member_id in scene.coordinator.describe(scene.group).assignments
-    without = scene.settle(first)
+    without = scene.wait_until_stable(first)
 
     assert without.owned == {"first": scene.partitions}
     assert without.generation == both.generation + 1
@@ -69,17 +69,17 @@ def test_a_member_that_works_too_long_is_out_until_it_polls_again(scene: GroupSc
     (other,) = scene.start(client, "other")
     (slow,) = scene.start(client, "slow", session_timeout_ms=2500, max_poll_interval_ms=3000, commits="when-told")
     other.join()
-    scene.settle(other)
+    scene.wait_until_stable(other)
     slow.join()
-    both = scene.settle(other, slow)
+    both = scene.wait_until_stable(other, slow)
     scene.wait_for_reads(slow)
 
     slow.pause()
-    without = scene.settle(other)
+    without = scene.wait_until_stable(other)
     slow.commit()
     scene.wait_for(lambda: slow.events("refused"), "the late commit to be refused")
     slow.resume()
-    again = scene.settle(other, slow)
+    again = scene.wait_until_stable(other, slow)
 
     assert without.owned == {"other": scene.partitions}
     assert again.owned == both.owned
@@ -95,19 +95,19 @@ def test_a_member_that_blocks_a_rebalance_too_long_is_left_behind(scene: GroupSc
         "franz-go", "slow", "other", "third", max_poll_interval_ms=3000, commits="when-told"
     )
     slow.join()
-    scene.settle(slow)
+    scene.wait_until_stable(slow)
     other.join()
-    both = scene.settle(slow, other)
+    both = scene.wait_until_stable(slow, other)
     scene.wait_for_reads(slow)
 
     slow.pause()
     scene.wait_for(lambda: slow.events("paused"), "the pause")
     third.join()
-    without = scene.settle(other, third)
+    without = scene.wait_until_stable(other, third)
     slow.commit()
     scene.wait_for(lambda: slow.events("refused"), "the late commit to be refused")
     slow.resume()
-    again = scene.settle(slow, other, third)
+    again = scene.wait_until_stable(slow, other, third)
 
     assert without.shares() == {"other": 3, "third": 3}
     assert again.shares() == {"slow": 2, "other": 2, "third": 2}
@@ -120,12 +120,12 @@ def test_added_partitions_are_given_out_in_a_new_generation(scene: GroupScene, c
     topic = scene.topic(partitions=4)
     first, second = scene.start(client, "first", "second", metadata_max_age_ms=500)
     first.join()
-    scene.settle(first)
+    scene.wait_until_stable(first)
     second.join()
-    both = scene.settle(first, second)
+    both = scene.wait_until_stable(first, second)
 
     scene.add_partitions(topic, count=6)
-    more = scene.settle(first, second)
+    more = scene.wait_until_stable(first, second)
     scene.wait_for_reads(second)
 
     assert both.owned == {"first": {f"{topic}-0", f"{topic}-1"}, "second": {f"{topic}-2", f"{topic}-3"}}

@@ -21,9 +21,9 @@ def test_a_java_assignor_shares_out_two_topics(
     first, second = scene.start("java", "first", "second", assignor=assignor)
 
     first.join()
-    alone = scene.settle(first)
+    alone = scene.wait_until_stable(first)
     second.join()
-    both = scene.settle(first, second)
+    both = scene.wait_until_stable(first, second)
     scene.wait_for_reads(second)
 
     assert alone.owned == {"first": scene.partitions}
@@ -41,13 +41,13 @@ def test_java_members_with_the_sticky_assignor_keep_what_they_can(scene: GroupSc
     first, second, third = scene.start("java", "first", "second", "third", assignor="sticky")
 
     first.join()
-    alone = scene.settle(first)
+    alone = scene.wait_until_stable(first)
     second.join()
-    two = scene.settle(first, second)
+    two = scene.wait_until_stable(first, second)
     third.join()
-    three = scene.settle(first, second, third)
+    three = scene.wait_until_stable(first, second, third)
     third.leave()
-    again = scene.settle(first, second)
+    again = scene.wait_until_stable(first, second)
 
     assert two.shares() == {"first": 3, "second": 3}
     assert three.shares() == {"first": 2, "second": 2, "third": 2}

@@ -24,7 +24,7 @@ from tests.integration import test_rebalances_mixed as mixed
 from tests.integration import test_rebalances_static as static
 from tests.integration.conftest import COORDINATING
 from tests.integration.group_crew import Crew, coordinated_by
-from tests.integration.group_scene import GroupScene, Settled
+from tests.integration.group_scene import GroupScene, StableGeneration
 
 Scenario = Callable[..., None]
 
@@ -97,41 +97,41 @@ def test_a_rebalance_through_the_proxy_gives_the_same_group_as_without_it(
     random ids."""
     run = secrets.token_hex(2)
     directly, *_ = three_brokers.bootstrap.split(",")
-    places = {way: proxy.bootstrap for way, proxy in proxies.items()} | {"directly": directly}
+    bootstraps = {way: proxy.bootstrap for way, proxy in proxies.items()} | {"directly": directly}
     with ExitStack() as stack:
         scenes = {
             way: GroupScene(bootstrap, member_programs, name=f"the-same-{way:_>8}-{run}")
-            for way, bootstrap in places.items()
+            for way, bootstrap in bootstraps.items()
         }
-        told: dict[str, list[object]] = {}
+        stories: dict[str, list[object]] = {}
         for way, scene in scenes.items():
             stack.callback(scene.close)
-            told[way] = story(scene)
-    assert told["upstream"] == told["directly"]
-    assert told["local"] == told["directly"]
+            stories[way] = story(scene)
+    assert stories["upstream"] == stories["directly"]
+    assert stories["local"] == stories["directly"]
 
 
 def story(scene: GroupScene) -> list[object]:
     """Plays a history: three clients join one by one, one leaves."""
     scene.topic(partitions=7)
     members = [scene.start(client, client)[0] for client in ("confluent-kafka", "franz-go", "kafka-python")]
-    told: list[object] = []
+    events: list[object] = []
 
-    def settle(*here: Any) -> None:
-        told.append((anonymous(scene, scene.settle(*here)), described(scene)))
+    def record_stable(*here: Any) -> None:
+        events.append((anonymous(scene, scene.wait_until_stable(*here)), described(scene)))
 
     for count, member in enumerate(members, start=1):
         member.join()
-        settle(*members[:count])
+        record_stable(*members[:count])
     members[1].leave()
-    settle(members[0], members[2])
+    record_stable(members[0], members[2])
     scene.conclude()
-    return told
+    return events
 
 
-def anonymous(scene: GroupScene, settled: Settled) -> object:
-    owned = {name: {each.replace(scene.group, "") for each in tps} for name, tps in settled.owned.items()}
-    return settled.generation, owned
+def anonymous(scene: GroupScene, stable: StableGeneration) -> object:
+    owned = {name: {each.replace(scene.group, "") for each in tps} for name, tps in stable.owned.items()}
+    return stable.generation, owned
 
 
 def described(scene: GroupScene) -> object:
@@ -162,9 +162,9 @@ def test_a_broker_that_coordinates_dies_in_the_middle_of_a_rebalance_and_comes_b
         for crew in crews:
             first, second, third = crew.members
             first.join()
-            crew.settle(first)
+            crew.wait_until_stable(first)
             second.join()
-            crew.settle(first, second)
+            crew.wait_until_stable(first, second)
             first.pause()
             crew.wait_for(partial(first.events, "paused"), "the pause")
             third.join()
@@ -174,11 +174,11 @@ def test_a_broker_that_coordinates_dies_in_the_middle_of_a_rebalance_and_comes_b
         for crew in crews:
             crew.members[0].resume()
         for crew in crews:
-            assert sorted(map(len, crew.settle(*crew.members).values())) == [2, 2, 2]
+            assert sorted(map(len, crew.wait_until_stable(*crew.members).values())) == [2, 2, 2]
         three_brokers.restart(victim)
         for crew in crews:
             crew.members[1].leave()
-            assert sorted(map(len, crew.settle(crew.members[0], crew.members[2]).values())) == [3, 3]
+            assert sorted(map(len, crew.wait_until_stable(crew.members[0], crew.members[2]).values())) == [3, 3]
             crew.conclude()
     for proxy in proxies.values():
         assert f"broker missing node={victim}" in proxy.log()

@@ -18,12 +18,12 @@ def test_what_is_committed_while_giving_back_is_where_the_next_owner_starts(scen
     scene.topic(partitions=4)
     first, second = scene.start(client, "first", "second", commits="when-revoked")
     first.join()
-    alone = scene.settle(first)
+    alone = scene.wait_until_stable(first)
     scene.wait_for_reads(first)
     assert not scene.coordinator.committed(scene.group)
 
     second.join()
-    both = scene.settle(first, second)
+    both = scene.wait_until_stable(first, second)
     scene.wait_for_reads(second)
 
     (commit,) = first.events("committed")
@@ -39,7 +39,7 @@ def test_a_member_that_works_on_may_commit_while_the_others_wait_for_it(scene: G
     scene.topic(partitions=4)
     first, second = scene.start(client, "first", "second", commits="when-told")
     first.join()
-    alone = scene.settle(first)
+    alone = scene.wait_until_stable(first)
     scene.wait_for_reads(first)
 
     first.pause()
@@ -50,7 +50,7 @@ def test_a_member_that_works_on_may_commit_while_the_others_wait_for_it(scene: G
     (commit,) = scene.wait_for(lambda: first.events("committed"), "the commit")
     assert state(scene) == "PreparingRebalance"
     first.resume()
-    both = scene.settle(first, second)
+    both = scene.wait_until_stable(first, second)
     scene.wait_for_reads(second)
 
     assert commit.generation == alone.generation

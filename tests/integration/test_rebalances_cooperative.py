@@ -13,22 +13,22 @@ def test_a_cooperative_member_gives_back_only_what_moves(scene: GroupScene, clie
     scene.topic(partitions=4)
     first, second = scene.start(client, "first", "second", assignor="cooperative-sticky")
     first.join()
-    alone = scene.settle(first)
+    alone = scene.wait_until_stable(first)
     second.join()
-    both = scene.settle(first, second)
+    both = scene.wait_until_stable(first, second)
     scene.wait_for_reads(second)
 
     assert both.shares() == {"first": 2, "second": 2}
     assert both.generation == alone.generation + 2
-    kept, moved = both.owned["first"], both.owned["second"]
+    unmoved, moved = both.owned["first"], both.owned["second"]
     # The second may not have got its empty share: the next rebalance begins as soon as the first has given back.
     between = plans(scene.members)[alone.generation + 1]
-    assert between["first"] == kept
+    assert between["first"] == unmoved
     assert not between.get("second")
     assert given_back(first) == moved
 
     second.leave()
-    again = scene.settle(first)
+    again = scene.wait_until_stable(first)
 
     assert again.owned == {"first": scene.partitions}
     assert again.generation == both.generation + 1

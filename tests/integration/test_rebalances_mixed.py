@@ -16,12 +16,12 @@ def test_a_client_shares_out_to_another_and_leaves_it_everything(scene: GroupSce
     (first,), (second,) = scene.start(leader, "first"), scene.start(follower, "second")
 
     first.join()
-    alone = scene.settle(first)
+    alone = scene.wait_until_stable(first)
     second.join()
-    both = scene.settle(first, second)
+    both = scene.wait_until_stable(first, second)
     scene.wait_for_reads(second)
     first.leave()
-    left = scene.settle(second)
+    left = scene.wait_until_stable(second)
 
     assert both.owned == in_ranges(topic, 5, ["first", "second"])
     assert left.owned == {"second": scene.partitions}
@@ -35,12 +35,12 @@ def test_all_clients_share_a_topic_in_one_group(scene: GroupScene) -> None:
     members = [scene.start(client, client)[0] for client in CLIENTS]
     for member in members:
         member.join()
-    together = scene.settle(*members)
+    together = scene.wait_until_stable(*members)
     assert together.owned == in_ranges(topic, 7, list(CLIENTS))
 
     for gone, member in enumerate(members[:-1], start=1):
         member.leave()
-        rest = scene.settle(*members[gone:])
+        rest = scene.wait_until_stable(*members[gone:])
         assert rest.owned == in_ranges(topic, 7, list(CLIENTS[gone:]))
     scene.conclude()
 
@@ -50,11 +50,11 @@ def test_all_cooperative_clients_hand_over_to_each_other(scene: GroupScene) -> N
     members = [scene.start(client, client, assignor="cooperative-sticky")[0] for client in COOPERATIVE_CLIENTS]
     for count, member in enumerate(members, start=1):
         member.join()
-        assert is_balanced(scene.settle(*members[:count]).owned)
+        assert is_balanced(scene.wait_until_stable(*members[:count]).owned)
 
     for gone, member in enumerate(members[:-1], start=1):
         member.leave()
-        assert is_balanced(scene.settle(*members[gone:]).owned)
+        assert is_balanced(scene.wait_until_stable(*members[gone:]).owned)
     scene.conclude()
 
 
@@ -64,8 +64,8 @@ def in_ranges(topic: str, partitions: int, names: list[str]) -> Plan:
     each, more = divmod(partitions, len(names))
     plan: Plan = {}
     start = 0
-    for place, name in enumerate(sorted(names)):
-        end = start + each + (place < more)
+    for rank, name in enumerate(sorted(names)):
+        end = start + each + (rank < more)
         plan[name] = frozenset(f"{topic}-{index}" for index in range(start, end))
         start = end
     return plan

@@ -13,23 +13,23 @@ def test_a_static_member_that_returns_gets_its_share_without_a_rebalance(scene: 
     leader, returned_leader = scene.start(client, "leader", "leader", instance_id="a")
     follower, returned_follower = scene.start(client, "follower", "follower", instance_id="b")
     leader.join()
-    scene.settle(leader)
+    scene.wait_until_stable(leader)
     follower.join()
-    both = scene.settle(leader, follower)
+    both = scene.wait_until_stable(leader, follower)
     scene.wait_for_reads(follower)
-    told = len(ownership(leader))
+    known = len(ownership(leader))
 
     follower.leave()
     returned_follower.join()
-    after_follower = scene.settle(leader, returned_follower)
+    after_follower = scene.wait_until_stable(leader, returned_follower)
     scene.wait_for_reads(returned_follower)
     leader.kill()
     returned_leader.join()
-    after_leader = scene.settle(returned_leader, returned_follower)
+    after_leader = scene.wait_until_stable(returned_leader, returned_follower)
     scene.wait_for_reads(returned_leader)
 
     assert after_follower == after_leader == both
-    assert len(ownership(leader)) == told
+    assert len(ownership(leader)) == known
     assert len(ownership(returned_follower)) == 1
     assert follower.member_id != returned_follower.member_id
     scene.conclude()

@@ -31,7 +31,7 @@ from tests.differential.pair import (
     unknown_id,
 )
 from tests.differential.samples import batch, fetch, fetched, forgotten, offsets_asked, produced
-from tests.integration.rules_world import ONE_PARTITION, TOPICS, USERS, UserPair, World, rules_world
+from tests.integration.rules_world import ONE_PARTITION, TOPICS, USERS, ClusterPair, UserPair, rules_clusters
 
 OFFSET_COMMIT, OFFSET_FETCH, JOIN_GROUP, HEARTBEAT, LEAVE_GROUP, SYNC_GROUP = 8, 9, 11, 12, 13, 14
 DESCRIBE_GROUPS, LIST_GROUPS, DELETE_GROUPS, OFFSET_DELETE = 15, 16, 42, 47
@@ -43,12 +43,12 @@ ASKS_IN_ALL: Final = os.environ.get("KCOORD_TEST_VERSIONS") == "all"
 
 
 @pytest.fixture(scope="module")
-def world(java_tools: object, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    with rules_world(tmp_path_factory.mktemp("rules")) as world:
-        world.admin.create(*TOPICS, partitions=2)
-        world.admin.create(*(f"doomed-{user}" for user in USERS), *(f"numbered-{user}" for user in USERS))
-        world.admin.ask(PRODUCE, 9, acks=1, topic_data=[produced(topic, {0: batch(3)}) for topic in TOPICS])
-        yield world
+def clusters(java_tools: object, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClusterPair]:
+    with rules_clusters(tmp_path_factory.mktemp("rules")) as clusters:
+        clusters.admin.create(*TOPICS, partitions=2)
+        clusters.admin.create(*(f"doomed-{user}" for user in USERS), *(f"numbered-{user}" for user in USERS))
+        clusters.admin.ask(PRODUCE, 9, acks=1, topic_data=[produced(topic, {0: batch(3)}) for topic in TOPICS])
+        yield clusters
 
 
 @pytest.fixture(params=USERS)
@@ -70,15 +70,15 @@ def versions(user: str) -> Versions:
 
 
 @pytest.fixture
-def pair(world: World, user: str) -> UserPair:
-    return world.pair(user)
+def pair(clusters: ClusterPair, user: str) -> UserPair:
+    return clusters.pair(user)
 
 
 @pytest.fixture
-def commits(world: World, user: str) -> None:
+def commits(clusters: ClusterPair, user: str) -> None:
     """Creates groups with offsets of all topics."""
     for group in (*GROUPS[:2], f"old-{user}"):
-        commit(world.admin, 9, group)
+        commit(clusters.admin, 9, group)
 
 
 def committed(topic: str, offset: int = 2) -> dict[str, Any]:
@@ -179,7 +179,7 @@ def test_a_fetch_session_tells_each_time_what_may_not_be_read(pair: UserPair) ->
 
 
 def test_topics_and_the_cluster_are_shown_to_the_same(
-    pair: UserPair, world: World, user: str, versions: Versions
+    pair: UserPair, clusters: ClusterPair, user: str, versions: Versions
 ) -> None:
     for version in versions(METADATA):
         flags = {
@@ -197,7 +197,7 @@ def test_topics_and_the_cluster_are_shown_to_the_same(
     for name in (f"new-auto-{user}", f"auto-{user}"):
         (line,) = pair.ask(METADATA, 12, topics=[{"name": name}], allow_auto_topic_creation=True)["topics"]
         if line["error_code"] == "unknown_topic_or_partition":
-            world.admin.wait_for_topic(name)
+            clusters.admin.wait_for_topic(name)
     for version in versions(DESCRIBE_CLUSTER):
         for wants_operations in (False, True):
             pair.ask(DESCRIBE_CLUSTER, version, include_cluster_authorized_operations=wants_operations)
@@ -240,8 +240,8 @@ def test_settings_are_shown_and_altered_for_the_same(pair: UserPair, user: str, 
         pair.ask(INCREMENTAL_ALTER_CONFIGS, version, resources=altered, validate_only=True)
 
 
-def test_a_produce_without_an_answer_to_what_may_not_be_written_ends_the_connection(world: World) -> None:
-    pair = world.pair("reader")
+def test_a_produce_without_an_answer_to_what_may_not_be_written_ends_the_connection(clusters: ClusterPair) -> None:
+    pair = clusters.pair("reader")
     for side in (pair.kafka, pair.kcoord):
         values = side.resolved({"acks": 0, "topic_data": [produced("orders", {0: batch(1)})]})
         side.client.send(PRODUCE, 9, **values)

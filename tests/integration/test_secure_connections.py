@@ -8,7 +8,13 @@ from typing import Any
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from kcoord.admin.connecting.connection import Connection, Given, host_and_port, librdkafka_configuration, resolve
+from kcoord.admin.connecting.connection import (
+    Connection,
+    ConnectionOptions,
+    host_and_port,
+    librdkafka_configuration,
+    resolve_connection,
+)
 from kcoord.admin.connecting.oauth import unsecured
 from kcoord.client.client import Client
 from tests.integration.java_settings import connected_by_java
@@ -24,7 +30,9 @@ def connection(
 ) -> Connection:
     """Returns the connection of the file of this kind, to its own listener or another."""
     config = secure_kafka.properties(kind) if kind else None
-    return resolve(Given(command_config=config, pairs=pairs, bootstrap=secure_kafka.bootstrap(to) if to else None), {})
+    return resolve_connection(
+        ConnectionOptions(command_config=config, pairs=pairs, bootstrap=secure_kafka.bootstrap(to) if to else None), {}
+    )
 
 
 def cluster_id(wanted: Connection) -> str:
@@ -39,10 +47,10 @@ def refusal(wanted: Connection) -> str:
     """Returns the one line of the error, without the address."""
     with pytest.raises(ConnectionError) as caught:
         cluster_id(wanted)
-    said = str(caught.value)
-    assert "\n" not in said
-    assert not any(secret in said for secret in PASSWORDS.values())
-    return said.replace(wanted.bootstrap[0], "BROKER")
+    message = str(caught.value)
+    assert "\n" not in message
+    assert not any(secret in message for secret in PASSWORDS.values())
+    return message.replace(wanted.bootstrap[0], "BROKER")
 
 
 @pytest.mark.parametrize("kind", ACCEPTED)
@@ -103,7 +111,7 @@ LOGINS = "OAUTHBEARER, PLAIN, SCRAM-SHA-256, SCRAM-SHA-512"
 
 
 @pytest.mark.parametrize(
-    ("kind", "pair", "said"),
+    ("kind", "pair", "message"),
     [
         ("scram", ("sasl.password", "x"), "authentication failed for user alice with SCRAM-SHA-512 at BROKER"),
         ("scram256", ("sasl.password", "x"), "authentication failed for user alice with SCRAM-SHA-256 at BROKER"),
@@ -119,10 +127,10 @@ LOGINS = "OAUTHBEARER, PLAIN, SCRAM-SHA-256, SCRAM-SHA-512"
     ],
 )
 def test_a_setting_that_is_wrong_is_told_in_one_line(
-    secure_kafka: SecureKafka, kind: str, pair: tuple[str, str], said: str, monkeypatch: pytest.MonkeyPatch
+    secure_kafka: SecureKafka, kind: str, pair: tuple[str, str], message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(secure_kafka.folder)
-    assert refusal(connection(secure_kafka, kind, pair)) == said
+    assert refusal(connection(secure_kafka, kind, pair)) == message
 
 
 def test_an_expired_certificate_is_told(secure_kafka: SecureKafka) -> None:
@@ -141,7 +149,7 @@ def test_a_certificate_for_another_host_is_told_and_may_be_left_unchecked(secure
 
 
 @pytest.mark.parametrize(
-    ("kind", "listener", "said"),
+    ("kind", "listener", "message"),
     [
         ("plaintext", "TLS", "BROKER closed the connection: it speaks TLS: use security.protocol=SSL"),
         (
@@ -181,9 +189,9 @@ def test_a_certificate_for_another_host_is_told_and_may_be_left_unchecked(secure
     ],
 )
 def test_a_wrong_security_protocol_is_told_with_the_right_one(
-    secure_kafka: SecureKafka, kind: str, listener: str, said: str
+    secure_kafka: SecureKafka, kind: str, listener: str, message: str
 ) -> None:
-    assert refusal(connection(secure_kafka, kind, to=listener)) == said
+    assert refusal(connection(secure_kafka, kind, to=listener)) == message
 
 
 def test_a_command_says_it_in_one_line_and_exits_1(

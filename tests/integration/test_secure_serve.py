@@ -81,13 +81,13 @@ def test_java_writes_and_reads_in_a_group_or_is_refused_for_the_same_reasons(
 ) -> None:
     kinds = [*LET_IN, *REFUSED]
     files = [secure.properties(kind, AS_MEMBER if kind == "scram512" else {}) for kind in kinds]
-    told = dict(zip(kinds, connected_by_java(files), strict=True))
+    results = dict(zip(kinds, connected_by_java(files), strict=True))
     ids = {kind: secure.cluster(kind).cluster_id for kind in LET_IN}
-    assert {kind: told[kind] for kind in LET_IN} == ids | {"scram512": f"{ids['scram512']} written"}
+    assert {kind: results[kind] for kind in LET_IN} == ids | {"scram512": f"{ids['scram512']} written"}
     for kind in ("wrong", "unknown"):
-        assert "SaslAuthenticationException" in told[kind], told[kind]
+        assert "SaslAuthenticationException" in results[kind], results[kind]
     for kind in ("bare", "expired", "foreign"):
-        assert "SslAuthenticationException" in told[kind], told[kind]
+        assert "SslAuthenticationException" in results[kind], results[kind]
     for kind, why in REFUSED.items():
         assert why in secure.refusals(secure.cluster(kind))
 

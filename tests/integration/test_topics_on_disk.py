@@ -206,12 +206,12 @@ def test_a_folder_that_cannot_be_used_is_one_line(tmp_path: Path, case: str) -> 
         folder = tmp_path / ("file" if case == "file" else "data")
         command = serve_command(1, {"t": 3} if case == "partitions" else {}, {}, folder)
         done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-    said = {
+    messages = {
         "taken": f"kcoord: {folder} is in use by another process\n",
         "file": f"kcoord: {folder} is not a folder\n",
         "partitions": "kcoord: the topic 't' is there with 2 partitions, not 3\n",
     }
-    assert (done.returncode, done.stdout, done.stderr) == (1, "", said[case])
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", messages[case])
 
 
 def test_a_stopped_server_leaves_nothing_open_and_a_folder_that_starts_again(tmp_path: Path) -> None:
@@ -242,11 +242,11 @@ def test_kafka_reads_our_segments(tmp_path: Path, java_tools: JavaTools) -> None
     assert len(segments) > 1
     assert len(snapshots) == len(segments) - 1
     files = ",".join(map(str, [*segments, *snapshots]))
-    told = java_tools.run("dump-log", "--files", files, "--deep-iteration", "--print-data-log").stdout
-    assert re.findall(r"payload: (\d+ \d)$", told, re.MULTILINE) == [f"{n} {i}" for n in range(10) for i in range(2)]
-    assert told.count("isvalid: true") == 10
-    assert re.findall(r"producerId: 7 producerEpoch: 0", told)
-    assert not re.search(r"(?i)error|mismatch|invalid|corrupt", told)
+    output = java_tools.run("dump-log", "--files", files, "--deep-iteration", "--print-data-log").stdout
+    assert re.findall(r"payload: (\d+ \d)$", output, re.MULTILINE) == [f"{n} {i}" for n in range(10) for i in range(2)]
+    assert output.count("isvalid: true") == 10
+    assert re.findall(r"producerId: 7 producerEpoch: 0", output)
+    assert not re.search(r"(?i)error|mismatch|invalid|corrupt", output)
 
 
 # A broker's folder
@@ -315,8 +315,8 @@ def test_a_folder_of_a_broker_is_served_as_the_broker_did(
     shutil.copytree(copy, tmp_path / "data")
     for life in range(2):  # before and after kcoord served it
         with EmbeddedCluster(data_dir=tmp_path / "data") as cluster, client_of(cluster) as client:
-            told = "taken over topic=empty partitions=3 settings={'retention.ms': '7654321'}"
-            assert cluster.log().count(told) == 1 - life
+            log_line = "taken over topic=empty partitions=3 settings={'retention.ms': '7654321'}"
+            assert cluster.log().count(log_line) == 1 - life
             answers = answers_of(client)
             differences = {
                 key: (answers.get(key), expected[key]) for key in expected if answers.get(key) != expected[key]
@@ -335,11 +335,11 @@ def test_what_we_append_to_a_folder_of_a_broker_is_read_by_kafka(
         batch = write_batch([Record(timestamp=now_ms + 200, key=b"k", value=b"of kcoord")])
         assert produce(client, "codecs", 0, batch).base_offset == 36
     folder = tmp_path / "data" / "codecs-0"
-    told = java_tools.run("dump-log", "--files", str(folder / "00000000000000000000.log"), "--print-data-log").stdout
-    last = told.splitlines()[-2:]
+    output = java_tools.run("dump-log", "--files", str(folder / "00000000000000000000.log"), "--print-data-log").stdout
+    last = output.splitlines()[-2:]
     assert "baseOffset: 36 " in last[0]
     assert "payload: of kcoord" in last[1]
-    epochs = re.findall(r"partitionLeaderEpoch: (\d+)", told)
+    epochs = re.findall(r"partitionLeaderEpoch: (\d+)", output)
     assert epochs == sorted(epochs)
     assert epochs[-1] == epochs[-2] != "0"
     assert not list(folder.glob("*.index"))

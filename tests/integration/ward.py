@@ -120,11 +120,11 @@ class Ward:
             time.sleep(0.05)
 
     def wait_for_members(self, group: str, count: int) -> None:
-        def is_settled() -> bool:
+        def is_stable() -> bool:
             described = self.view.describe(group)
             return described.state == "Stable" and len(described.assignments) == count
 
-        self.wait_until(is_settled, f"{count} members of {group}")
+        self.wait_until(is_stable, f"{count} members of {group}")
 
     def commit_as_nobody(self, group: str, topic: str, partition: int, offset: int) -> None:
         wanted = ConsumerGroupTopicPartitions(group, [TopicPartition(topic, partition, offset)])

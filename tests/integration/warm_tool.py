@@ -26,8 +26,8 @@ class WarmTools:
         assert self._process.stdout
         self._process.stdin.write(json.dumps([main_class(tool), *arguments]).encode() + b"\n")
         self._process.stdin.flush()
-        told = json.loads(self._process.stdout.readline())
-        return ToolRun(stdout=told["stdout"], stderr=told["stderr"], exit_code=told["code"])
+        answer = json.loads(self._process.stdout.readline())
+        return ToolRun(stdout=answer["stdout"], stderr=answer["stderr"], exit_code=answer["code"])
 
 
 @contextmanager

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, load_pem_private_key
 
-from kcoord.admin.connecting.connection import Connection, Given, resolve
+from kcoord.admin.connecting.connection import Connection, ConnectionOptions, resolve_connection
 from kcoord.admin.connecting.jaas import login_module
 from kcoord.client.secret import Secret
 from kcoord.client.security import Plain, Sasl, Scram, Security, Tls
@@ -127,7 +127,9 @@ def test_a_wrong_password_of_a_key_is_said_and_neither_is_shown(identity: Identi
 )
 def test_what_java_cannot_do_is_one_line(pairs: tuple[tuple[str, str], ...], line: str) -> None:
     with pytest.raises(NotForConnector) as at:
-        kafka_options(resolve(Given(bootstrap="a:1", pairs=pairs), {"KCOORD_CONFIG": "/nowhere"}))
+        kafka_options(
+            resolve_connection(ConnectionOptions(bootstrap="a:1", pairs=pairs), {"KCOORD_CONFIG": "/nowhere"})
+        )
     assert str(at.value) == line
 
 
@@ -142,7 +144,7 @@ def test_a_file_of_javas_gives_java_its_own_settings_back(tmp_path: Path, identi
         "ssl.keystore.location": str(tmp_path / "client.pem"),
     }
     (tmp_path / "client.properties").write_text("".join(f"{name}={value}\n" for name, value in given.items()))
-    told = kafka_options(resolve(Given(command_config=tmp_path / "client.properties"), {}))
+    told = kafka_options(resolve_connection(ConnectionOptions(command_config=tmp_path / "client.properties"), {}))
     assert told["kafka.security.protocol"] == "SASL_SSL"
     assert login_module(told["kafka.sasl.jaas.config"]).option("password") == "bob-secret"
     assert told["kafka.ssl.truststore.certificates"].strip() == identity.certificate_pem.strip()

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from kcoord.admin.connecting.connection import Connection
 from kcoord.admin.model import Answers, Refusal, TopicPartition
-from kcoord.admin.wire.fetching import Fetching
+from kcoord.admin.wire.fetching import LogFetcher
 from kcoord.errors import ErrorCode
 from kcoord.pipeline.decoding.fetched import LogRange
 from kcoord.pipeline.decoding.row_filter import Wanted
@@ -157,7 +157,7 @@ def test_a_log_that_nobody_can_enter_at_a_time_is_refused_and_not_empty() -> Non
     with ScriptedBroker() as broker:
         broker.topics = {"orders": {3: broker.node_id}}
         broker.answers[LIST_OFFSETS] = list_offsets
-        with closing(Fetching(Connection(bootstrap=(broker.address,), request_timeout=1.0))) as fetching:
+        with closing(LogFetcher(Connection(bootstrap=(broker.address,), request_timeout=1.0))) as fetching:
             assert find_starts(fetching, {TP: 7}, Wanted()).found == {TP: 0}
             told = find_starts(fetching, {TP: 7}, Wanted(since_ms=1))
     assert told.found == {}

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kcoord.admin.connecting.connection import Connection, Given, resolve
+from kcoord.admin.connecting.connection import Connection, ConnectionOptions, resolve_connection
 from kcoord.client.secret import Secret
 from kcoord.client.security import OAuthBearer, Plain, Scram, Security, Tls
 from kcoord.pipeline.sources.pickled_connection import seal
@@ -36,7 +36,7 @@ def test_what_is_for_librdkafka_stays_here() -> None:
 
 def oauth(*pairs: tuple[str, str]) -> Connection:
     settings = (("security.protocol", "SASL_PLAINTEXT"), ("sasl.mechanism", "OAUTHBEARER"), *pairs)
-    return resolve(Given(bootstrap="a:1", pairs=settings), {"KCOORD_CONFIG": "/nowhere"})
+    return resolve_connection(ConnectionOptions(bootstrap="a:1", pairs=settings), {"KCOORD_CONFIG": "/nowhere"})
 
 
 @pytest.mark.parametrize(

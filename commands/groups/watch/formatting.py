@@ -2,10 +2,10 @@
 
 from typing import Final
 
-from kcoord.admin.durations import say_duration
-from kcoord.admin.formatting import say_rate
-from kcoord.admin.groups.forecast import LONGEST_FORECAST, Behind, Forecast, Outlook
-from kcoord.admin.groups.snapshot_changes import Change
+from kcoord.admin.durations import format_duration
+from kcoord.admin.formatting import rate_text
+from kcoord.admin.groups.forecast import MAX_FORECAST, Forecast, Outlook, TimeLag
+from kcoord.admin.groups.snapshot_changes import GroupChange
 from kcoord.admin.model import Member
 
 from ...output.tables import Cell
@@ -54,23 +54,23 @@ def forecast_word(forecast: Forecast) -> str:
             return forecast.outlook.value
 
 
-def format_behind(behind: Behind | None) -> str | None:
+def format_behind(behind: TimeLag | None) -> str | None:
     if behind is None:
         return None
-    return f"{'>' if behind.is_at_least else ''}{say_duration(behind.seconds)}"
+    return f"{'>' if behind.is_at_least else ''}{format_duration(behind.seconds)}"
 
 
 def format_rate(per_second: float | None) -> str | None:
-    return None if per_second is None else say_rate(per_second).removesuffix("/s")
+    return None if per_second is None else rate_text(per_second).removesuffix("/s")
 
 
-def short_change(change: Change) -> str:
+def short_change(change: GroupChange) -> str:
     """Formats a change with a short name of the member, for narrow screens."""
-    return f"{_short_member(change.member)} {change.predicate}" if change.member else change.says
+    return f"{_short_member(change.member)} {change.predicate}" if change.member else change.text
 
 
 def _time_left(seconds: float | None) -> str:
-    return f">{say_duration(LONGEST_FORECAST)}" if seconds is None else say_duration(seconds)
+    return f">{format_duration(MAX_FORECAST)}" if seconds is None else format_duration(seconds)
 
 
 def _short_member(member: Member) -> str:

@@ -6,7 +6,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Final, TypeVar
 
-from kcoord.admin.groups.snapshot_changes import WatchedGroup
+from kcoord.admin.groups.snapshot_changes import GroupStatus
 
 Kind = TypeVar("Kind")
 
@@ -92,20 +92,20 @@ def press(controls: Controls, key: str, extent: Extent) -> Controls:
     return _scroll(controls, key, extent)
 
 
-def sorted_groups(groups: Iterable[WatchedGroup], sort: Sort) -> list[WatchedGroup]:
+def sorted_groups(groups: Iterable[GroupStatus], sort: Sort) -> list[GroupStatus]:
     """Sorts groups in descending order, and equal ones by name, so that the order is stable between snapshots."""
     named = sorted(groups, key=lambda group: group.seen.group.name)
     match sort:
         case Sort.LAG:
             return sorted(named, key=lambda group: -(group.seen.total_lag or 0))
         case Sort.BEHIND:
-            return sorted(named, key=lambda group: -(group.behind.seconds if group.behind else 0.0))
+            return sorted(named, key=lambda group: -(group.time_lag.seconds if group.time_lag else 0.0))
         case Sort.NAME:
             return named
         case Sort.STATE:
             return sorted(named, key=lambda group: group.seen.group.state)
         case Sort.OUT:
-            return sorted(named, key=lambda group: -(group.pace.consumed or 0.0))
+            return sorted(named, key=lambda group: -(group.rate.consumed or 0.0))
 
 
 def _type(controls: Controls, key: str) -> Controls:

@@ -10,7 +10,7 @@ from typing import Final, Self
 
 import click
 
-from kcoord.admin.groups.snapshot_changes import Watch
+from kcoord.admin.groups.snapshot_changes import WatchHistory
 from kcoord.admin.waiting import Waits
 
 from ...opening import TOLD_AFTER
@@ -33,14 +33,14 @@ def watch_on_screen(
     Until the first snapshot is there, the screen shows which cluster it is read from, since when, and which of the
     `waits` last long.
     """
-    memory, controls = Watch(), Controls()
+    memory, controls = WatchHistory(), Controls()
     looking = BackgroundLooks(source, every, limit)
     with Keyboard() as keyboard, ScreenView(output, where, waits, keyboard) as view, _signals(view, looking):
         looking.start()
         try:
             view.show(memory, controls)
             while not (controls.is_over or looking.is_over):
-                keys = keyboard.wait(looking.wakes, None if memory.look else _FIRST_REDRAWS)
+                keys = keyboard.wait(looking.wakes, None if memory.latest else _FIRST_REDRAWS)
                 looking.take(memory)
                 for key in keys:
                     controls = press(controls, key, view.drawn.extent)
@@ -75,7 +75,7 @@ class ScreenView:
         if self._last_screen:
             click.echo(self._last_screen, color=True)
 
-    def show(self, watch: Watch, controls: Controls) -> None:
+    def show(self, watch: WatchHistory, controls: Controls) -> None:
         from rich.text import Text
 
         size = self._console.size
@@ -92,7 +92,7 @@ class ScreenView:
             controls=controls,
         )
         self.drawn = draw(watch, frame)
-        if watch.look is not None:
+        if watch.latest is not None:
             self._last_screen = self.drawn.text
         self._live.update(Text.from_ansi(self.drawn.text, no_wrap=True, overflow="crop"), refresh=True)
 

@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
-from kcoord.admin.durations import say_duration
-from kcoord.admin.formatting import say_count
-from kcoord.admin.groups.forecast import UNKNOWN, Behind, Forecast, Outlook
-from kcoord.admin.groups.group_snapshot import SeenPartition, added
-from kcoord.admin.groups.rates import UNKNOWN_PACE, Pace
-from kcoord.admin.groups.snapshot_changes import Change, ChangeKind, Watch, WatchedGroup
+from kcoord.admin.durations import format_duration
+from kcoord.admin.formatting import format_count
+from kcoord.admin.groups.forecast import UNKNOWN, Forecast, Outlook, TimeLag
+from kcoord.admin.groups.group_snapshot import PartitionLag, sum_known
+from kcoord.admin.groups.rates import UNKNOWN_RATE, Rate
+from kcoord.admin.groups.snapshot_changes import ChangeKind, GroupChange, GroupStatus, WatchHistory
 
 from ...output.printable import char_width, printable, width
 from ...output.tables import Cell, Column, Screen, Table, Value, paint, render
@@ -85,11 +85,11 @@ class Drawn(NamedTuple):
     extent: Extent = Extent()
 
 
-def draw(watch: Watch, frame: Frame) -> Drawn:
+def draw(watch: WatchHistory, frame: Frame) -> Drawn:
     """Renders a screen with at most as many lines as the terminal has. A line is wider than the terminal only if a
     number would have to be cut otherwise."""
     controls = frame.controls
-    if watch.look is None and watch.trouble is None and not controls.is_helping:
+    if watch.latest is None and watch.failure is None and not controls.is_helping:
         return Drawn("\n".join(_first_lines(frame)[: frame.height]))
     groups = sorted_groups((each for each in watch.groups() if controls.matches(each.seen.group.name)), controls.sort)
     top = _top_lines(watch, frame, len(groups))
@@ -120,7 +120,7 @@ def cropped(text: str, columns: int) -> str:
 def _first_lines(frame: Frame) -> list[str]:
     """What is shown until the first snapshot is there: where it is read from, since when, and what does not answer."""
     began = f"{datetime.fromtimestamp(frame.began_at, UTC):{_TIME}} UTC"
-    elapsed = say_duration(int(max(0.0, frame.now - frame.began_at)))
+    elapsed = format_duration(int(max(0.0, frame.now - frame.began_at)))
     facts = (f"reading groups from {frame.where}", f"since {began} ({elapsed})", _way_out(frame))
     lines = wrapped(" · ".join(facts), frame.width)
     lines += [line for what in frame.waits for line in wrapped(f"waiting for {what}", frame.width)]
@@ -131,12 +131,12 @@ def _way_out(frame: Frame) -> str:
     return "? keys, q quits" if frame.has_keys else "Ctrl-C ends"
 
 
-def _top_lines(watch: Watch, frame: Frame, shown: int) -> list[str]:
+def _top_lines(watch: WatchHistory, frame: Frame, shown: int) -> list[str]:
     lines = [frame.line(_prompt(frame), "bold") if frame.controls.is_typing else _head(watch, frame, shown)]
-    if watch.trouble is not None:
-        lines.append(frame.line(f"{watch.trouble}; trying again", "bold red"))
-    elif watch.look and watch.look.refused:
-        first, *others = watch.look.refused
+    if watch.failure is not None:
+        lines.append(frame.line(f"{watch.failure}; trying again", "bold red"))
+    elif watch.latest and watch.latest.refused:
+        first, *others = watch.latest.refused
         more = f" (and {len(others):,} more)" if others else ""
         lines.append(frame.line(f"{first}{more}; waiting for it", "yellow"))
     return lines
@@ -146,13 +146,13 @@ def _prompt(frame: Frame) -> str:
     return f"filter: {frame.controls.filter}▏  enter keeps it, escape shows all"
 
 
-def _head(watch: Watch, frame: Frame, shown: int) -> str:
+def _head(watch: WatchHistory, frame: Frame, shown: int) -> str:
     controls = frame.controls
-    at = watch.look.at if watch.look else frame.now
+    at = watch.latest.at if watch.latest else frame.now
     facts = [
         f"{datetime.fromtimestamp(at, UTC):{_TIME}} UTC",
         _way_out(frame),
-        f"{say_count(shown, 'group')} by {controls.sort.value}",
+        f"{format_count(shown, 'group')} by {controls.sort.value}",
         *([f"filter {controls.filter}"] if controls.filter else []),
         *([f"scrolling {controls.part.value}"] if controls.part is not Part.GROUPS else []),
         frame.where,
@@ -182,7 +182,7 @@ class _Shown(NamedTuple):
 _NOTHING: Final = _Shown([])
 
 
-def _parts(watch: Watch, groups: Sequence[WatchedGroup], frame: Frame, *, room: int) -> dict[Part, _Shown]:
+def _parts(watch: WatchHistory, groups: Sequence[GroupStatus], frame: Frame, *, room: int) -> dict[Part, _Shown]:
     """Renders the parts from top to bottom. The scrolled part gets the room that the others leave."""
     few = max(_FEWEST, frame.height // 4)
     of_changes = [each for each in watch.changes if not each.group or frame.controls.matches(each.group)]
@@ -198,7 +198,7 @@ def _parts(watch: Watch, groups: Sequence[WatchedGroup], frame: Frame, *, room: 
     return {Part.GROUPS: shown, Part.PARTITIONS: partitions, Part.CHANGES: changes}
 
 
-def _groups_part(groups: Sequence[WatchedGroup], frame: Frame, *, room: int) -> _Shown:
+def _groups_part(groups: Sequence[GroupStatus], frame: Frame, *, room: int) -> _Shown:
     if not groups:
         text = f"no group has {frame.controls.filter!r} in its name" if frame.controls.filter else "no groups"
         return _Shown(["", frame.line(text, "dim")])
@@ -231,13 +231,13 @@ def _largest(drawn: Callable[[int], list[str]], most: int, room: int) -> int:
     return next((count for count in range(min(most, room), 0, -1) if len(drawn(count)) <= room), 0)
 
 
-def _group_row(group: WatchedGroup) -> tuple[Value, ...]:
+def _group_row(group: GroupStatus) -> tuple[Value, ...]:
     seen = group.seen
-    figures = _figures(seen.total_lag, group.pace, group.behind, group.forecast)
+    figures = _figures(seen.total_lag, group.rate, group.time_lag, group.forecast)
     return seen.group.name, state_cell(seen.group.state), len(seen.group.members), *figures
 
 
-def _partitions_part(groups: Sequence[WatchedGroup], frame: Frame, *, room: int) -> _Shown:
+def _partitions_part(groups: Sequence[GroupStatus], frame: Frame, *, room: int) -> _Shown:
     """Renders partitions ordered by owner. If not all fit, those with most lag are shown, unless this part is
     scrolled."""
     parts = [_Row(group, seen) for group in groups for seen in group.seen.partitions]
@@ -260,8 +260,8 @@ def _partitions_part(groups: Sequence[WatchedGroup], frame: Frame, *, room: int)
 
     def worst(count: int) -> list[str]:
         left_out = most_first[count:]
-        lag = added(part.seen.lag for part in left_out) or 0
-        more = f"and {say_count(len(left_out), 'partition')} more, with lag {lag:,}"
+        lag = sum_known(part.seen.lag for part in left_out) or 0
+        more = f"and {format_count(len(left_out), 'partition')} more, with lag {lag:,}"
         lines = table(sorted(most_first[:count], key=_Row.order))
         return [*lines, frame.line(more, "dim")] if left_out else lines
 
@@ -285,8 +285,8 @@ def _partition_columns(frame: Frame) -> list[Column]:
 class _Row(NamedTuple):
     """A partition of a group, as a row of the screen."""
 
-    group: WatchedGroup
-    seen: SeenPartition
+    group: GroupStatus
+    seen: PartitionLag
 
     def order(self) -> tuple[object, ...]:
         """Returns the sort key: by group and owner, partitions without an owner last."""
@@ -298,8 +298,8 @@ class _Row(NamedTuple):
         name, owner, tp = self.group.seen.group.name, self.seen.owner, self.seen.tp
         figures = _figures(
             self.seen.lag,
-            self.group.paces.get(tp, UNKNOWN_PACE),
-            self.group.behinds.get(tp),
+            self.group.rates.get(tp, UNKNOWN_RATE),
+            self.group.time_lags.get(tp),
             self.group.forecasts.get(tp, UNKNOWN),
         )
         named: tuple[Value, ...] = (None, None, None)
@@ -311,7 +311,7 @@ class _Row(NamedTuple):
         return "" if is_same_group else name, *named, tp.topic, tp.partition, *figures
 
 
-def _figures(lag: int | None, pace: Pace, behind: Behind | None, forecast: Forecast) -> tuple[Value, ...]:
+def _figures(lag: int | None, pace: Rate, behind: TimeLag | None, forecast: Forecast) -> tuple[Value, ...]:
     style = {Outlook.FALLING_BEHIND: "yellow", Outlook.BEYOND_END: "red"}.get(forecast.outlook, "")
     return (
         None if lag is None else Cell(f"{lag:,}", style),
@@ -322,7 +322,7 @@ def _figures(lag: int | None, pace: Pace, behind: Behind | None, forecast: Forec
     )
 
 
-def _changes_part(changes: Sequence[Change], frame: Frame, *, room: int) -> _Shown:
+def _changes_part(changes: Sequence[GroupChange], frame: Frame, *, room: int) -> _Shown:
     """Renders the last changes, the newest at the bottom. Scrolling hides the newest ones."""
     if room <= 0 or not changes:
         return _NOTHING
@@ -343,12 +343,12 @@ def _newest_that_fit(folded: Sequence[list[str]], room: int) -> int:
     return max(1, sum(total <= room for total in lines))
 
 
-def _change_lines(change: Change, frame: Frame) -> list[str]:
+def _change_lines(change: GroupChange, frame: Frame) -> list[str]:
     """Formats a change on one line if it fits; otherwise with a short member name, wrapped."""
     time = f"{datetime.fromtimestamp(change.at, UTC):{_TIME}}  "
     about = f"{change.group}: " if change.group else ""
     text = next(
-        (text for text in (change.says, short_change(change)) if width(printable(time + about + text)) <= frame.width),
+        (text for text in (change.text, short_change(change)) if width(printable(time + about + text)) <= frame.width),
         short_change(change),
     )
     lines = wrapped(about + text, frame.width, first=time, then=_INDENT)

@@ -10,16 +10,16 @@ from queue import SimpleQueue
 from typing import Protocol
 
 from kcoord.admin.cluster_client import Refused
-from kcoord.admin.groups.group_snapshot import Look
-from kcoord.admin.groups.snapshot_changes import Change, Watch
+from kcoord.admin.groups.group_snapshot import Snapshot
+from kcoord.admin.groups.snapshot_changes import GroupChange, WatchHistory
 
 Trouble = ConnectionError | Refused
-LookAt = Callable[[float], Look]
+LookAt = Callable[[float], Snapshot]
 
 
 def looks(
     look: LookAt, every: timedelta, limit: timedelta | None, *, sleep: Callable[[float], object]
-) -> Iterator[tuple[float, Look | Trouble]]:
+) -> Iterator[tuple[float, Snapshot | Trouble]]:
     """Yields the time of each snapshot, with the snapshot or the error. Only the first one must succeed."""
     started = due = time.monotonic()
     is_first = True
@@ -27,7 +27,7 @@ def looks(
         sleep(max(0.0, due - time.monotonic()))
         at = time.time()
         try:
-            result: Look | Trouble = look(at)
+            result: Snapshot | Trouble = look(at)
         except (ConnectionError, Refused) as error:
             if is_first:
                 raise
@@ -37,15 +37,15 @@ def looks(
         due = max(due + every.total_seconds(), time.monotonic())
 
 
-def take(memory: Watch, at: float, result: Look | Trouble) -> tuple[Change, ...]:
+def take(memory: WatchHistory, at: float, result: Snapshot | Trouble) -> tuple[GroupChange, ...]:
     """Adds a snapshot or an error to the history, and returns the changes since the snapshot before."""
-    return memory.see(result) if isinstance(result, Look) else memory.miss(at, str(result))
+    return memory.add(result) if isinstance(result, Snapshot) else memory.add_failure(at, str(result))
 
 
 class Source(Protocol):
     """The source of snapshots, closed by its reader."""
 
-    def look(self, at: float) -> Look: ...
+    def look(self, at: float) -> Snapshot: ...
     def close(self) -> None: ...
 
 
@@ -58,7 +58,7 @@ class BackgroundLooks:
     def __init__(self, source: Source, every: timedelta, limit: timedelta | None) -> None:
         self._source = source
         self._looks = looks(source.look, every, limit, sleep=self._sleep)
-        self._results: SimpleQueue[tuple[float, Look | Trouble] | BaseException | None] = SimpleQueue()
+        self._results: SimpleQueue[tuple[float, Snapshot | Trouble] | BaseException | None] = SimpleQueue()
         self._ends = threading.Event()
         self.wakes, self._wake = os.pipe()
         os.set_blocking(self._wake, False)
@@ -79,7 +79,7 @@ class BackgroundLooks:
         with suppress(BlockingIOError):  # the pipe is full, so the reader wakes anyway
             os.write(self._wake, b"\0")
 
-    def take(self, memory: Watch) -> None:
+    def take(self, memory: WatchHistory) -> None:
         """Moves all new results to the history, and raises an error that ended the thread."""
         _drain(self.wakes)
         while not self._results.empty():  # this thread is the only consumer
@@ -103,7 +103,7 @@ class BackgroundLooks:
             self._source.close()
             self._put(None)
 
-    def _put(self, result: tuple[float, Look | Trouble] | BaseException | None) -> None:
+    def _put(self, result: tuple[float, Snapshot | Trouble] | BaseException | None) -> None:
         self._results.put(result)
         self.wake()
 

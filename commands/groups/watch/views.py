@@ -6,11 +6,11 @@ from typing import Any, Protocol
 
 import click
 
-from kcoord.admin.formatting import say_member, say_partitions, say_rate
-from kcoord.admin.groups.forecast import UNKNOWN, Behind, Forecast
-from kcoord.admin.groups.group_snapshot import SeenPartition
-from kcoord.admin.groups.rates import UNKNOWN_PACE, Pace
-from kcoord.admin.groups.snapshot_changes import Change, Watch, WatchedGroup
+from kcoord.admin.formatting import format_member, format_partitions, rate_text
+from kcoord.admin.groups.forecast import UNKNOWN, Forecast, TimeLag
+from kcoord.admin.groups.group_snapshot import PartitionLag
+from kcoord.admin.groups.rates import UNKNOWN_RATE, Rate
+from kcoord.admin.groups.snapshot_changes import GroupChange, GroupStatus, WatchHistory
 from kcoord.admin.times import utc_text
 
 from ...output.json_text import json_line
@@ -20,7 +20,7 @@ from .formatting import forecast_word, format_behind
 
 
 class View(Protocol):
-    def show(self, watch: Watch, changes: tuple[Change, ...]) -> None:
+    def show(self, watch: WatchHistory, changes: tuple[GroupChange, ...]) -> None:
         """Shows the latest snapshot and its changes; called after each snapshot."""
 
 
@@ -33,15 +33,15 @@ class LinesView:
     def __init__(self) -> None:
         self._has_begun = False
 
-    def show(self, watch: Watch, changes: tuple[Change, ...]) -> None:
+    def show(self, watch: WatchHistory, changes: tuple[GroupChange, ...]) -> None:
         for change in changes:
             about = f"group={_word(change.group)} " if change.group else ""
-            self._write(f"{_time(change.at)} {about}change={change.kind.value} {printable(change.says)}")
-        if watch.look is not None and watch.trouble is None:
+            self._write(f"{_time(change.at)} {about}change={change.kind.value} {printable(change.text)}")
+        if watch.latest is not None and watch.failure is None:
             for group in watch.groups():
-                self._write(f"{_time(watch.look.at)} {_summary(group)}")
+                self._write(f"{_time(watch.latest.at)} {_summary(group)}")
                 for owner in () if self._has_begun else _owners(group):
-                    self._write(f"{_time(watch.look.at)} {owner}")
+                    self._write(f"{_time(watch.latest.at)} {owner}")
             self._has_begun = True
 
     def _write(self, line: str) -> None:
@@ -51,21 +51,21 @@ class LinesView:
 class JsonView:
     """Prints one JSON object on each line: an event "look" with all groups, or an event "change" for a change."""
 
-    def show(self, watch: Watch, changes: tuple[Change, ...]) -> None:
+    def show(self, watch: WatchHistory, changes: tuple[GroupChange, ...]) -> None:
         for change in changes:
             self._write("change", change.at, _change_document(change))
-        if watch.look is not None and watch.trouble is None:
+        if watch.latest is not None and watch.failure is None:
             groups = [_group_document(group) for group in watch.groups()]
-            self._write("look", watch.look.at, {"groups": groups, "refused": refusals(watch.look.refused)})
+            self._write("look", watch.latest.at, {"groups": groups, "refused": refusals(watch.latest.refused)})
 
     def _write(self, event: str, at: float, document: dict[str, Any]) -> None:
         line = {"kcoord": "groups-watch/v1", "event": event, "at": utc_text(round(at * 1000)), **document}
         click.echo(json_line(line))
 
 
-def _summary(group: WatchedGroup) -> str:
+def _summary(group: GroupStatus) -> str:
     """Formats a group as key=value, the format of kcoord's logs."""
-    seen, pace = group.seen, group.pace
+    seen, pace = group.seen, group.rate
     facts = {
         "group": _word(seen.group.name),
         "state": seen.group.state,
@@ -73,21 +73,23 @@ def _summary(group: WatchedGroup) -> str:
         "lag": "?" if seen.total_lag is None else seen.total_lag,
         "in": _rate(pace.produced),
         "out": _rate(pace.consumed),
-        "behind": (format_behind(group.behind) or "?").replace(" ", ""),
+        "behind": (format_behind(group.time_lag) or "?").replace(" ", ""),
         "catches_up_in": forecast_word(group.forecast),
     }
     return " ".join(f"{name}={value}" for name, value in facts.items())
 
 
-def _owners(group: WatchedGroup) -> list[str]:
+def _owners(group: GroupStatus) -> list[str]:
     """Formats a line for each member that owns partitions."""
     of = group.seen.group
-    owning = [(say_member(member), say_partitions(member.assignment)) for member in of.members if member.assignment]
+    owning = [
+        (format_member(member), format_partitions(member.assignment)) for member in of.members if member.assignment
+    ]
     return [f"group={_word(of.name)} owner {printable(who)} has {printable(what)}" for who, what in owning]
 
 
 def _rate(per_second: float | None) -> str:
-    return "?" if per_second is None else say_rate(per_second).replace(",", "")
+    return "?" if per_second is None else rate_text(per_second).replace(",", "")
 
 
 def _word(name: str) -> str:
@@ -99,31 +101,31 @@ def _time(at: float) -> str:
     return f"{datetime.fromtimestamp(at, UTC):%Y-%m-%dT%H:%M:%SZ}"
 
 
-def _change_document(change: Change) -> dict[str, Any]:
+def _change_document(change: GroupChange) -> dict[str, Any]:
     return {
         "group": change.group or None,
         "kind": change.kind.value,
-        "says": change.says,
+        "says": change.text,
         "member": member_document(change.member) if change.member else None,
         "partitions": [{"topic": tp.topic, "partition": tp.partition} for tp in change.partitions],
     }
 
 
-def _group_document(group: WatchedGroup) -> dict[str, Any]:
+def _group_document(group: GroupStatus) -> dict[str, Any]:
     seen = group.seen
     return {
         **heading(seen.group),
         "members": len(seen.group.members),
         "total_lag": seen.total_lag,
-        **_progress_document(group.pace, group.behind, group.forecast),
+        **_progress_document(group.rate, group.time_lag, group.forecast),
         "partitions": [_partition_document(each, group) for each in seen.partitions],
     }
 
 
-def _partition_document(seen: SeenPartition, group: WatchedGroup) -> dict[str, Any]:
+def _partition_document(seen: PartitionLag, group: GroupStatus) -> dict[str, Any]:
     tp = seen.tp
     progress = _progress_document(
-        group.paces.get(tp, UNKNOWN_PACE), group.behinds.get(tp), group.forecasts.get(tp, UNKNOWN)
+        group.rates.get(tp, UNKNOWN_RATE), group.time_lags.get(tp), group.forecasts.get(tp, UNKNOWN)
     )
     return {
         "topic": seen.tp.topic,
@@ -138,7 +140,7 @@ def _partition_document(seen: SeenPartition, group: WatchedGroup) -> dict[str, A
     }
 
 
-def _progress_document(pace: Pace, behind: Behind | None, forecast: Forecast) -> dict[str, float | str | bool | None]:
+def _progress_document(pace: Rate, behind: TimeLag | None, forecast: Forecast) -> dict[str, float | str | bool | None]:
     """Returns rates, lag in time and forecast. A lag in time that is only a lower bound is marked."""
     return {
         "produced_per_second": _rounded(pace.produced),

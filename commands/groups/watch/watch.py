@@ -10,12 +10,12 @@ from typing import Final
 
 import click
 
-from kcoord.admin.cluster_client import LiveCluster, Refused
+from kcoord.admin.cluster_client import ClusterClient, Refused
 from kcoord.admin.connecting.connection import Connection
-from kcoord.admin.groups.group_snapshot import Look
-from kcoord.admin.groups.selection import NoneChosen, choose
-from kcoord.admin.groups.snapshot_changes import Watch
-from kcoord.admin.groups.snapshot_reader import look
+from kcoord.admin.groups.group_snapshot import Snapshot
+from kcoord.admin.groups.selection import NoGroupSelected, select_groups
+from kcoord.admin.groups.snapshot_changes import WatchHistory
+from kcoord.admin.groups.snapshot_reader import read_snapshot
 from kcoord.admin.groups.time_cache import TimeCache
 from kcoord.admin.model import Refusal
 from kcoord.admin.opening import open_cluster
@@ -82,7 +82,7 @@ def watch(ctx: click.Context, choice: Choice, every: timedelta, limit: timedelta
 
 
 def _show_all(cluster: "_Cluster", view: View, every: timedelta, limit: timedelta | None) -> None:
-    memory = Watch()
+    memory = WatchHistory()
     with ExitStack() as first_wait:
         first_wait.enter_context(WaitLines(cluster.waits, after=waits_told_after()))
         for at, result in looks(cluster.look, every, limit, sleep=time.sleep):
@@ -98,7 +98,7 @@ class _Cluster:
         self._where, self._choice, self._says_what_it_waits_for = where, choice, says_what_it_waits_for
         self._stack = ExitStack()
         self._times = TimeCache()
-        self._cluster: LiveCluster | None = None
+        self._cluster: ClusterClient | None = None
         self._has_chosen = False
         self._has_seen = False
 
@@ -111,13 +111,13 @@ class _Cluster:
     def close(self) -> None:
         self._stack.close()
 
-    def look(self, at: float) -> Look:
+    def look(self, at: float) -> Snapshot:
         """Reads a snapshot. Groups are selected again each time, since new ones may match the pattern."""
         if self._cluster is None:
             self._cluster = self._stack.enter_context(open_cluster(self._where, waits=self.waits))
         try:
             names, unlisted = self._chosen(self._cluster)
-            seen = self._times.fill(self._cluster, look(self._cluster, names, at=at, with_times=False))
+            seen = self._times.fill(self._cluster, read_snapshot(self._cluster, names, at=at, with_times=False))
         except (ConnectionError, Refused):
             self._cluster = None
             self._stack.close()
@@ -128,13 +128,13 @@ class _Cluster:
                 talk(f"kcoord: {refusal}; waiting for it")
         return replace(seen, refused=(*unlisted, *seen.refused))
 
-    def _chosen(self, cluster: LiveCluster) -> tuple[list[str], tuple[Refusal, ...]]:
+    def _chosen(self, cluster: ClusterClient) -> tuple[list[str], tuple[Refusal, ...]]:
         """Selects the groups. No match is an error in the first snapshot only; later all may have been deleted."""
         try:
-            names, unlisted = choose(
+            names, unlisted = select_groups(
                 cluster, names=self._choice.names, pattern=self._choice.pattern, everything=self._choice.everything
             )
-        except NoneChosen:
+        except NoGroupSelected:
             if not self._has_chosen:
                 raise
             return [], ()

@@ -78,7 +78,7 @@ KNOWN: Final = frozenset(
 )
 """The settings that our own client supports."""
 
-_SETTLED_ELSEWHERE: Final = frozenset({"ssl.truststore.type", "ssl.keystore.type", "ssl.protocol"})
+_IGNORED: Final = frozenset({"ssl.truststore.type", "ssl.keystore.type", "ssl.protocol"})
 """Accepted and without effect: the type of a store is detected from its content, and ssl.enabled.protocols names the
 versions."""
 
@@ -108,7 +108,7 @@ class Setting:
     """Where it was given, for errors: a file and line, -X, a context."""
     name: str = ""
     """The name that it was given by: Java's if that differs from ours."""
-    is_of_file: bool = False
+    is_from_file: bool = False
     """Whether it is from a file: Java's files have many settings that are not for kcoord; every -X is."""
 
     @property
@@ -121,11 +121,11 @@ class Setting:
 
 
 Layer = dict[str, Setting]
-Follow = Callable[[str, str], Secret]
+SecretResolver = Callable[[str, str], Secret]
 """Resolves a key and its value, which may be a reference, to the secret. Raises BadReference."""
 
 
-def of_file(path: Path, named_by: str, environment: Mapping[str, str]) -> Layer:
+def file_layer(path: Path, named_by: str, environment: Mapping[str, str]) -> Layer:
     """Reads the settings of a client.properties. `named_by` says who named the file; it may not run commands. Raises
     BadConnection."""
     try:
@@ -136,17 +136,17 @@ def of_file(path: Path, named_by: str, environment: Mapping[str, str]) -> Layer:
         raise BadConnection(str(error)) from None
     follow = partial(resolve_without_commands, environment=environment)
     layer = _layer(((each.name, each.value, f"{path}:{each.line}") for each in properties), follow, follow)
-    return {key: replace(setting, is_of_file=True) for key, setting in layer.items()}
+    return {key: replace(setting, is_from_file=True) for key, setting in layer.items()}
 
 
-def of_pairs(pairs: Iterable[tuple[str, str]], origin: str, environment: Mapping[str, str]) -> Layer:
+def pairs_layer(pairs: Iterable[tuple[str, str]], origin: str, environment: Mapping[str, str]) -> Layer:
     """Resolves the settings of -X, or of a context. Raises BadConnection."""
     follow = partial(resolve, environment=environment)
     follow_within = partial(resolve_without_commands, environment=environment)
     return _layer(((key, value, origin) for key, value in pairs), follow, follow_within)
 
 
-def merged(layers: Iterable[Layer]) -> Layer:
+def merge_layers(layers: Iterable[Layer]) -> Layer:
     """Merges layers; the later ones win key by key."""
     together: Layer = {}
     for layer in layers:
@@ -157,23 +157,25 @@ def merged(layers: Iterable[Layer]) -> Layer:
     return together
 
 
-def _layer(given: Iterable[tuple[str, str, str]], follow: Follow, follow_within: Follow) -> Layer:
+def _layer(given: Iterable[tuple[str, str, str]], follow: SecretResolver, follow_within: SecretResolver) -> Layer:
     """Resolves settings. `follow_within` resolves references in a JAAS line that was itself fetched by a reference."""
     layer: Layer = {}
     for name, text, origin in given:
         key = _RENAMED.get(name, name)
-        if key in _SETTLED_ELSEWHERE:
+        if key in _IGNORED:
             continue
         try:
             value = follow(name, text) if is_secret_key(key) else text
-            parts = _of_jaas(value, follow_within if is_reference(text) else follow) if key == JAAS else {key: value}
+            parts = (
+                _jaas_settings(value, follow_within if is_reference(text) else follow) if key == JAAS else {key: value}
+            )
         except (BadReference, BadJaas) as error:
             raise BadConnection(f"{origin}: {error}") from None
         layer |= {part: Setting(value=each, origin=origin, name=name) for part, each in parts.items()}
     return layer
 
 
-def _of_jaas(value: str | Secret, follow: Follow) -> Mapping[str, str | Secret]:
+def _jaas_settings(value: str | Secret, follow: SecretResolver) -> Mapping[str, str | Secret]:
     from kcoord.admin.connecting.jaas_settings import settings_of_jaas  # here: many connections have none
 
     assert isinstance(value, Secret)

@@ -24,11 +24,11 @@ from kcoord.admin.connecting.client_settings import (
     BadConnection,
     Layer,
     Setting,
-    merged,
-    of_file,
-    of_pairs,
+    file_layer,
+    merge_layers,
+    pairs_layer,
 )
-from kcoord.admin.connecting.security import SPOKEN, bad, mechanism_of, protocol_of, security_of
+from kcoord.admin.connecting.security import SUPPORTED_MECHANISMS, bad_setting, mechanism_of, protocol_of, security_of
 from kcoord.client.connect_errors import format_address
 from kcoord.client.secret import Secret
 from kcoord.client.security import OAuthBearer, Plain, Scram, Security
@@ -37,7 +37,7 @@ DEFAULT_TIMEOUT: Final = 30.0
 DEFAULT_SETUP_TIMEOUT: Final = 5.0
 CLIENT_ID: Final = "kcoord"
 _PREFIXES_OF_LIBRDKAFKA: Final = ("sasl.kerberos.", "sasl.oauthbearer.assertion.", "sasl.oauthbearer.grant.")
-THREE_WAYS: Final = (
+NO_CLUSTER_MESSAGE: Final = (
     "which cluster? Say -b HOST:PORT, --command-config FILE with bootstrap.servers in it, "
     "or kcoord context add NAME -b HOST:PORT"
 )
@@ -48,7 +48,7 @@ class NoCluster(BadConnection):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Given:
+class ConnectionOptions:
     """The connection options of the command line."""
 
     bootstrap: str | None = None
@@ -87,15 +87,15 @@ class Connection:
     """Keys of files without effect here, as key (file:line)."""
 
 
-def resolve(given: Given, environment: Mapping[str, str]) -> Connection:
+def resolve_connection(options: ConnectionOptions, environment: Mapping[str, str]) -> Connection:
     """Reads files, contexts and secrets, and merges them. Raises NoCluster, BadConnection and the errors of their
     files."""
-    chosen = _choose(given, environment)
-    settings = merged(chosen.layers)
+    selected = _select_layers(options, environment)
+    settings = merge_layers(selected.layers)
     if "bootstrap.servers" not in settings:
-        raise NoCluster(THREE_WAYS)
+        raise NoCluster(NO_CLUSTER_MESSAGE)
     bootstrap = addresses(settings["bootstrap.servers"])
-    timeout = given.request_timeout or _timeout(settings, "request.timeout.ms", DEFAULT_TIMEOUT)
+    timeout = options.request_timeout or _timeout(settings, "request.timeout.ms", DEFAULT_TIMEOUT)
     security = security_of(settings, timeout=timeout)
     passed_on = {key: settings[key] for key in settings if key not in KNOWN and _is_for_librdkafka(key, settings[key])}
     client_id = settings["client.id"].text if "client.id" in settings else CLIENT_ID
@@ -109,7 +109,7 @@ def resolve(given: Given, environment: Mapping[str, str]) -> Connection:
         | {key: setting.value for key, setting in passed_on.items()},
         needs_librdkafka=_why_librdkafka(settings, passed_on),
         source=settings["bootstrap.servers"].origin,
-        warnings=(*chosen.warnings, *_warnings(settings)),
+        warnings=(*selected.warnings, *_warnings(settings)),
         ignored=tuple(
             f"{key} ({setting.origin})"
             for key, setting in settings.items()
@@ -160,38 +160,38 @@ def host_and_port(text: str, origin: str = "-b") -> tuple[str, int]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Chosen:
+class _SelectedLayers:
     layers: tuple[Layer, ...]
     """The last layer wins."""
     warnings: tuple[str, ...] = ()
 
 
-def _choose(given: Given, environment: Mapping[str, str]) -> _Chosen:
-    on_line = [
-        of_file(given.command_config, given.config_option, environment) if given.command_config else {},
-        of_pairs(given.pairs, "-X", environment),
-        of_pairs([("bootstrap.servers", given.bootstrap)], given.bootstrap_option, environment)
-        if given.bootstrap
+def _select_layers(options: ConnectionOptions, environment: Mapping[str, str]) -> _SelectedLayers:
+    command_line = [
+        file_layer(options.command_config, options.config_option, environment) if options.command_config else {},
+        pairs_layer(options.pairs, "-X", environment),
+        pairs_layer([("bootstrap.servers", options.bootstrap)], options.bootstrap_option, environment)
+        if options.bootstrap
         else {},
     ]
-    if given.context:
-        return _with_context(given.context, on_line, environment)
-    layers = [*_of_environment(environment), *on_line]
-    if any("bootstrap.servers" in layer for layer in layers) or not given.may_be_current_context:
-        return _Chosen(layers=tuple(layers))
+    if options.context:
+        return _with_context(options.context, command_line, environment)
+    layers = [*_environment_layers(environment), *command_line]
+    if any("bootstrap.servers" in layer for layer in layers) or not options.may_be_current_context:
+        return _SelectedLayers(layers=tuple(layers))
     return _with_context(environment.get("KCOORD_CONTEXT"), layers, environment)
 
 
-def _of_environment(environment: Mapping[str, str]) -> list[Layer]:
+def _environment_layers(environment: Mapping[str, str]) -> list[Layer]:
     layers = []
     if path := environment.get("KCOORD_COMMAND_CONFIG"):
-        layers.append(of_file(Path(path), "KCOORD_COMMAND_CONFIG", environment))
+        layers.append(file_layer(Path(path), "KCOORD_COMMAND_CONFIG", environment))
     if bootstrap := environment.get("KCOORD_BOOTSTRAP_SERVER"):
-        layers.append(of_pairs([("bootstrap.servers", bootstrap)], "KCOORD_BOOTSTRAP_SERVER", environment))
+        layers.append(pairs_layer([("bootstrap.servers", bootstrap)], "KCOORD_BOOTSTRAP_SERVER", environment))
     return layers
 
 
-def _with_context(name: str | None, above: list[Layer], environment: Mapping[str, str]) -> _Chosen:
+def _with_context(name: str | None, above: list[Layer], environment: Mapping[str, str]) -> _SelectedLayers:
     """Adds the layers of a context, or of the current one, below the others; none if there is no context."""
     from kcoord.admin.connecting.contexts import contexts_path, load, permission_warning
 
@@ -199,16 +199,16 @@ def _with_context(name: str | None, above: list[Layer], environment: Mapping[str
     contexts = load(path)
     name = name or contexts.current
     if name is None:
-        return _Chosen(layers=tuple(above))
+        return _SelectedLayers(layers=tuple(above))
     context = contexts.named(name)
     origin = f"context {name}"
     layers = [
-        of_file(context.command_config, origin, environment) if context.command_config else {},
-        of_pairs(context.settings.items(), origin, environment),
-        of_pairs([("bootstrap.servers", context.bootstrap)], origin, environment) if context.bootstrap else {},
+        file_layer(context.command_config, origin, environment) if context.command_config else {},
+        pairs_layer(context.settings.items(), origin, environment),
+        pairs_layer([("bootstrap.servers", context.bootstrap)], origin, environment) if context.bootstrap else {},
     ]
     warning = permission_warning(path)
-    return _Chosen(layers=(*layers, *above), warnings=(warning,) if warning else ())
+    return _SelectedLayers(layers=(*layers, *above), warnings=(warning,) if warning else ())
 
 
 # From layers to the connection
@@ -220,21 +220,21 @@ def _timeout(settings: Layer, key: str, default: float) -> float:
         return default
     text = settings[key].text.strip()
     if not text.isascii() or not text.isdecimal() or not int(text):
-        raise bad(settings, key, f"{text!r} is no number of milliseconds")
+        raise bad_setting(settings, key, f"{text!r} is no number of milliseconds")
     return int(text) / 1000
 
 
 def _is_for_librdkafka(key: str, setting: Setting) -> bool:
     """Whether librdkafka gets a setting that our own client does not support: all of -X and contexts; of Java's files
     only what both have."""
-    return not setting.is_of_file or key.startswith(_PREFIXES_OF_LIBRDKAFKA)
+    return not setting.is_from_file or key.startswith(_PREFIXES_OF_LIBRDKAFKA)
 
 
 def _why_librdkafka(settings: Layer, passed_on: Mapping[str, Setting]) -> str | None:
-    if protocol_of(settings).startswith("SASL") and (mechanism := mechanism_of(settings)) not in SPOKEN:
+    if protocol_of(settings).startswith("SASL") and (mechanism := mechanism_of(settings)) not in SUPPORTED_MECHANISMS:
         return f"sasl.mechanism={mechanism}"
-    of_its_own = sorted(key for key, setting in passed_on.items() if not setting.is_of_file)
-    return f"{', '.join(of_its_own)}: only librdkafka knows that setting" if of_its_own else None
+    librdkafka_settings = sorted(key for key, setting in passed_on.items() if not setting.is_from_file)
+    return f"{', '.join(librdkafka_settings)}: only librdkafka knows that setting" if librdkafka_settings else None
 
 
 def _warnings(settings: Layer) -> list[str]:

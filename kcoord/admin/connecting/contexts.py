@@ -69,7 +69,7 @@ class Contexts:
         remaining = {other: context for other, context in self.by_name.items() if other != name}
         return replace(self, by_name=remaining, current=None if self.current == name else self.current)
 
-    def used(self, name: str) -> "Contexts":
+    def with_current(self, name: str) -> "Contexts":
         self.named(name)
         return replace(self, current=name)
 

@@ -89,7 +89,7 @@ def _tokens(text: str) -> Iterator[_Token]:
             case "skip":
                 continue
             case "quoted":
-                yield _Token("text", _ESCAPE.sub(_meant, found[0][1:-1]))
+                yield _Token("text", _ESCAPE.sub(_unescape, found[0][1:-1]))
             case "wrong":
                 what = "a quote that is never closed" if found[0] in "\"'" else "a character that needs quotes"
                 raise BadJaas(f"sasl.jaas.config: {what}, at position {found.start() + 1}")
@@ -97,6 +97,6 @@ def _tokens(text: str) -> Iterator[_Token]:
                 yield _Token(kind, found[0])
 
 
-def _meant(found: re.Match[str]) -> str:
+def _unescape(found: re.Match[str]) -> str:
     escape = found[1]
     return chr(int(escape, 8)) if escape[0] in "01234567" else _LETTERS.get(escape, escape)

@@ -2,12 +2,12 @@
 
 import json
 
-from kcoord.admin.connecting.client_settings import DELEGATION_TOKEN, JAAS, UNSECURED_TOKEN, BadJaas, Follow
+from kcoord.admin.connecting.client_settings import DELEGATION_TOKEN, JAAS, UNSECURED_TOKEN, BadJaas, SecretResolver
 from kcoord.admin.connecting.jaas import LoginModule, login_module
 from kcoord.client.secret import Secret
 
 
-def settings_of_jaas(line: Secret, follow: Follow) -> dict[str, str | Secret]:
+def settings_of_jaas(line: Secret, follow: SecretResolver) -> dict[str, str | Secret]:
     """Returns the settings that the line stands for. Raises BadJaas, BadReference."""
     module = login_module(line.reveal())
     match module.name:
@@ -38,7 +38,7 @@ def settings_of_jaas(line: Secret, follow: Follow) -> dict[str, str | Secret]:
     return {key: value for key, value in found.items() if value is not None}
 
 
-def _secret_option(module: LoginModule, name: str, follow: Follow) -> Secret | None:
+def _secret_option(module: LoginModule, name: str, follow: SecretResolver) -> Secret | None:
     text = module.option(name)
     return None if text is None else follow(f"{JAAS}, {name}", text)
 

@@ -122,8 +122,8 @@ def _pkcs12(path: Path, content: bytes, password: Secret | None) -> _Pkcs12:
         raise BadKeystore(f"{path}: {_wrong_password(password)}, or it is damaged") from None
     except Exception as error:  # cryptography's own exceptions, such as for a cipher that OpenSSL no longer supports
         raise BadKeystore(f"{path}: it cannot be read ({type(error).__name__})") from None
-    own = [store.cert.certificate] if store.cert else []
-    return _Pkcs12(key=store.key, certificates=[*own, *(each.certificate for each in store.additional_certs)])
+    leaf = [store.cert.certificate] if store.cert else []
+    return _Pkcs12(key=store.key, certificates=[*leaf, *(each.certificate for each in store.additional_certs)])
 
 
 def _pkcs12_entry(path: Path, store: _Pkcs12) -> KeyEntry:

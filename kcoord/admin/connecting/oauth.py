@@ -65,7 +65,7 @@ class TokenSource:
 
 def from_server(grant: ClientCredentials) -> Token:
     """Requests a token from the authorization server. Raises LoginFailed, NoAnswer."""
-    return _token_of(_answer(grant), _shown(grant.endpoint))
+    return _parse_token(_request_token(grant), _redacted_url(grant.endpoint))
 
 
 def from_file(path: Path) -> Token:
@@ -91,7 +91,7 @@ def unsecured(claims: Mapping[str, Any], lifetime: float, now: float) -> Token:
     return Token(secret=Secret(f"{parts[0]}.{parts[1]}."), lifetime=lifetime)
 
 
-def _answer(grant: ClientCredentials) -> bytes:
+def _request_token(grant: ClientCredentials) -> bytes:
     from http.client import HTTPException, InvalidURL
     from urllib.error import HTTPError, URLError
     from urllib.parse import urlencode
@@ -100,7 +100,7 @@ def _answer(grant: ClientCredentials) -> bytes:
     form = {"grant_type": "client_credentials"} | ({"scope": grant.scope} if grant.scope else {})
     pair = f"{grant.client_id}:{grant.client_secret.reveal()}"
     headers = {"Authorization": f"Basic {b64encode(pair.encode()).decode()}", "Accept": "application/json"}
-    shown = _shown(grant.endpoint)
+    shown = _redacted_url(grant.endpoint)
     url = _LOGIN.sub("", grant.endpoint)  # the login of the URL is not sent: the grant has its own
     try:
         request = Request(url, urlencode(form).encode(), headers)  # noqa: S310 - security.py checks the scheme
@@ -108,10 +108,10 @@ def _answer(grant: ClientCredentials) -> bytes:
             return bytes(response.read(_MOST_BYTES))
     except HTTPError as error:
         with error:
-            said = _error_of(error.read(_MOST_BYTES))
+            details = _format_oauth_error(error.read(_MOST_BYTES))
         client = in_one_line(grant.client_id)
         raise LoginFailed(
-            f"the authorization server {shown} gave client {client} no token: {error.code}{said}"
+            f"the authorization server {shown} gave client {client} no token: {error.code}{details}"
         ) from None
     except TimeoutError:
         raise NoAnswer(f"the authorization server {shown} did not answer within {grant.timeout:g} s") from None
@@ -125,7 +125,7 @@ def _answer(grant: ClientCredentials) -> bytes:
 _LOGIN: Final = re.compile(r"(?<=://)[^/?#]*@")
 
 
-def _shown(endpoint: str) -> str:
+def _redacted_url(endpoint: str) -> str:
     """Returns scheme, host and path. The text before an @ may be a password, even if it contains a slash."""
     return in_one_line(re.split(r"[?#]", re.sub(r"(?<=://).*@", "", endpoint, flags=re.DOTALL))[0])
 
@@ -147,7 +147,7 @@ def _opener(grant: ClientCredentials) -> "OpenerDirector":
     return build_opener(NoRedirect, HTTPSHandler(context=context_of(Tls(authorities=grant.authorities))))
 
 
-def _token_of(body: bytes, shown: str) -> Token:
+def _parse_token(body: bytes, shown: str) -> Token:
     try:
         answer = json.loads(body)
         token = answer.get("access_token") or answer.get("id_token")
@@ -156,10 +156,10 @@ def _token_of(body: bytes, shown: str) -> Token:
     if not isinstance(token, str) or not token:
         raise LoginFailed(f"the authorization server {shown} answered without an access_token")
     lifetime = _seconds(answer.get("expires_in"))
-    return Token(secret=Secret(token), lifetime=_remaining(token, time.time()) if lifetime is None else lifetime)
+    return Token(secret=Secret(token), lifetime=_jwt_lifetime(token, time.time()) if lifetime is None else lifetime)
 
 
-def _remaining(token: str, now: float) -> float | None:
+def _jwt_lifetime(token: str, now: float) -> float | None:
     """Returns the remaining lifetime by the token's exp claim, if it is a JWT."""
     parts = token.split(".")
     if len(parts) != 3:
@@ -180,7 +180,7 @@ def _seconds(value: object) -> float | None:
     return seconds if math.isfinite(seconds) and seconds > 0 else None
 
 
-def _error_of(body: bytes) -> str:
+def _format_oauth_error(body: bytes) -> str:
     """Formats the error of RFC 6749 §5.2: an error code and perhaps a description. Nothing else is repeated."""
     try:
         answer = json.loads(body)

@@ -65,18 +65,18 @@ def holds_secret(key: str, value: str) -> bool:
 def resolve(key: str, value: str, environment: Mapping[str, str] = os.environ) -> Secret:
     """Returns the secret that a setting's value is or refers to. Raises BadReference, which names the key and the
     source."""
-    scheme, colon, place = value.partition(":")
+    scheme, colon, target = value.partition(":")
     if not colon or scheme not in _SCHEMES:
         return Secret(value)
     match scheme:
         case "env":
-            return _of_environment(key, place, environment)
+            return _from_environment(key, target, environment)
         case "file":
-            return _of_file(key, place)
+            return _from_file(key, target)
         case "command":
-            return _of_command(key, place)
+            return _from_command(key, target)
         case _:
-            return Secret(place)
+            return Secret(target)
 
 
 def resolve_without_commands(key: str, value: str, environment: Mapping[str, str]) -> Secret:
@@ -89,13 +89,13 @@ def resolve_without_commands(key: str, value: str, environment: Mapping[str, str
     return resolve(key, value, environment)
 
 
-def _of_environment(key: str, name: str, environment: Mapping[str, str]) -> Secret:
+def _from_environment(key: str, name: str, environment: Mapping[str, str]) -> Secret:
     if name not in environment:
         raise BadReference(f"{key}: the environment variable {in_one_line(name)} is not set")
     return Secret(environment[name])
 
 
-def _of_file(key: str, path: str) -> Secret:
+def _from_file(key: str, path: str) -> Secret:
     try:
         return Secret(_without_line_end(Path(path).expanduser().read_text()))
     except UnicodeDecodeError:
@@ -105,7 +105,7 @@ def _of_file(key: str, path: str) -> Secret:
         raise BadReference(f"{key}: cannot read {in_one_line(path)}: {reason}") from None
 
 
-def _of_command(key: str, command: str) -> Secret:
+def _from_command(key: str, command: str) -> Secret:
     import shlex  # imported here: most settings have no command
     import subprocess
 
@@ -125,8 +125,8 @@ def _of_command(key: str, command: str) -> Secret:
     except OSError as error:
         raise BadReference(f"{shown} cannot be run: {error.strerror}") from None
     if done.returncode:
-        said = in_one_line(done.stderr.decode(errors="replace").strip()) or "it said nothing"
-        raise BadReference(f"{shown} failed with exit code {done.returncode}: {said}")
+        output = in_one_line(done.stderr.decode(errors="replace").strip()) or "it said nothing"
+        raise BadReference(f"{shown} failed with exit code {done.returncode}: {output}")
     try:
         return Secret(_without_line_end(done.stdout.decode()))
     except UnicodeDecodeError:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:  # and at call time: most connections need neither a store nor
 
 PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _SCRAM: Final = ("SCRAM-SHA-256", "SCRAM-SHA-512")
-SPOKEN: Final = ("PLAIN", *_SCRAM, "OAUTHBEARER")
+SUPPORTED_MECHANISMS: Final = ("PLAIN", *_SCRAM, "OAUTHBEARER")
 """The mechanisms of our own client."""
 
 
@@ -35,7 +35,7 @@ def protocol_of(settings: Layer) -> str:
         return "PLAINTEXT"
     protocol = given.text.strip().upper()
     if protocol not in PROTOCOLS:
-        raise bad(settings, "security.protocol", f"{given.text!r} is none of {', '.join(PROTOCOLS)}")
+        raise bad_setting(settings, "security.protocol", f"{given.text!r} is none of {', '.join(PROTOCOLS)}")
     return protocol
 
 
@@ -46,22 +46,24 @@ def mechanism_of(settings: Layer) -> str:
     if given is not None and given.text.strip():
         return given.text.strip()
     if "sasl.username" in settings:
-        raise bad(settings, "sasl.username", "sasl.mechanism is missing: say PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512")
+        raise bad_setting(
+            settings, "sasl.username", "sasl.mechanism is missing: say PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512"
+        )
     return "GSSAPI"
 
 
-def bad(settings: Layer, key: str, what: str) -> BadConnection:
+def bad_setting(settings: Layer, key: str, what: str) -> BadConnection:
     """Returns an error about this setting, with its name and its source."""
     given = settings[key]
     return BadConnection(f"{given.origin}: {given.name or key}: {what}")
 
 
-def is_on(settings: Layer, key: str, *, default: bool) -> bool:
+def boolean_setting(settings: Layer, key: str, *, default: bool) -> bool:
     if key not in settings:
         return default
     text = settings[key].text.strip().lower()
     if text not in ("true", "false"):
-        raise bad(settings, key, f"{text!r} is neither true nor false")
+        raise bad_setting(settings, key, f"{text!r} is neither true nor false")
     return text == "true"
 
 
@@ -75,7 +77,7 @@ def _tls(settings: Layer) -> Tls:
         certificate_chain=entry.certificate_chain if entry else None,
         key=entry.key if entry else None,
         key_password=entry.key_password if entry else None,
-        checks_certificate=is_on(settings, "enable.ssl.certificate.verification", default=True),
+        checks_certificate=boolean_setting(settings, "enable.ssl.certificate.verification", default=True),
         checks_host_name=_checks_host_name(settings),
         versions=_versions(settings),
     )
@@ -86,7 +88,9 @@ def _checks_host_name(settings: Layer) -> bool:
     given = settings.get("ssl.endpoint.identification.algorithm")
     algorithm = "https" if given is None else given.text.strip().lower()
     if algorithm not in ("https", "", "none"):
-        raise bad(settings, "ssl.endpoint.identification.algorithm", f"{algorithm!r} is neither https nor empty")
+        raise bad_setting(
+            settings, "ssl.endpoint.identification.algorithm", f"{algorithm!r} is neither https nor empty"
+        )
     return algorithm == "https"
 
 
@@ -97,7 +101,7 @@ def _versions(settings: Layer) -> tuple[str, ...]:
     wanted = [name.strip() for name in given.text.split(",")]
     usable = tuple(name for name in TLS_VERSIONS if name in wanted)
     if not usable:
-        raise bad(settings, "ssl.enabled.protocols", f"none of {', '.join(TLS_VERSIONS)} is in it")
+        raise bad_setting(settings, "ssl.enabled.protocols", f"none of {', '.join(TLS_VERSIONS)} is in it")
     return usable
 
 
@@ -115,7 +119,7 @@ def _authorities(settings: Layer, stem: str) -> str | None:
     try:
         return trusted_certificates(Path(location.text), password.secret if password else None)
     except BadKeystore as error:
-        raise bad(settings, f"{stem}.location", str(error)) from None
+        raise bad_setting(settings, f"{stem}.location", str(error)) from None
 
 
 def _key_entry(settings: Layer) -> "KeyEntry | None":
@@ -135,7 +139,7 @@ def _key_entry(settings: Layer) -> "KeyEntry | None":
         return pem_key_entry("\n".join(found), key_password, name="ssl.certificate and ssl.key")
     except BadKeystore as error:
         given = next(key for key in ("ssl.keystore.location", *_PEM_KEYS) if key in settings)
-        raise bad(settings, given, str(error)) from None
+        raise bad_setting(settings, given, str(error)) from None
 
 
 _PEM_KEYS: Final = ("ssl.certificate.location", "ssl.certificate.pem", "ssl.key.location", "ssl.key.pem")
@@ -150,7 +154,7 @@ def _text_of(settings: Layer, stem: str) -> str | None:
     try:
         return path.expanduser().read_text(errors="replace")
     except OSError as error:
-        raise bad(settings, f"{stem}.location", f"cannot read {path}: {error.strerror}") from None
+        raise bad_setting(settings, f"{stem}.location", f"cannot read {path}: {error.strerror}") from None
 
 
 # The login
@@ -160,13 +164,13 @@ def _sasl(settings: Layer, timeout: float) -> Sasl | None:
     mechanism = mechanism_of(settings)
     match mechanism:
         case "PLAIN":
-            return Plain(username=_needed(settings, "sasl.username"), password=_needed_secret(settings))
+            return Plain(username=_required(settings, "sasl.username"), password=_required_password(settings))
         case "SCRAM-SHA-256" | "SCRAM-SHA-512":
             return Scram(
                 mechanism=mechanism,
-                username=_needed(settings, "sasl.username"),
-                password=_needed_secret(settings),
-                is_delegation_token=is_on(settings, DELEGATION_TOKEN, default=False),
+                username=_required(settings, "sasl.username"),
+                password=_required_password(settings),
+                is_delegation_token=boolean_setting(settings, DELEGATION_TOKEN, default=False),
             )
         case "OAUTHBEARER":
             return _bearer(settings, timeout)
@@ -174,14 +178,14 @@ def _sasl(settings: Layer, timeout: float) -> Sasl | None:
             return None
 
 
-def _needed(settings: Layer, key: str) -> str:
+def _required(settings: Layer, key: str) -> str:
     if key not in settings:
         raise BadConnection(f"{key} is missing: sasl.mechanism={mechanism_of(settings)} needs it (or sasl.jaas.config)")
     return settings[key].text
 
 
-def _needed_secret(settings: Layer) -> Secret:
-    _needed(settings, "sasl.password")
+def _required_password(settings: Layer) -> Secret:
+    _required(settings, "sasl.password")
     return settings["sasl.password"].secret
 
 
@@ -199,7 +203,7 @@ def _bearer(settings: Layer, timeout: float) -> OAuthBearer:
     if url.scheme == "file":
         return OAuthBearer(token=TokenSource(partial(from_file, Path(unquote(url.path)))), extensions=extensions)
     if url.scheme not in ("http", "https"):
-        raise bad(settings, "sasl.oauthbearer.token.endpoint.url", "it must begin with https:, http: or file:")
+        raise bad_setting(settings, "sasl.oauthbearer.token.endpoint.url", "it must begin with https:, http: or file:")
     return OAuthBearer(token=TokenSource(partial(from_server, _grant(settings, timeout))), extensions=extensions)
 
 
@@ -207,10 +211,10 @@ def _grant(settings: Layer, timeout: float) -> "ClientCredentials":
     from kcoord.admin.connecting.oauth import ClientCredentials
 
     scope = settings.get("sasl.oauthbearer.scope")
-    _needed(settings, "sasl.oauthbearer.client.secret")
+    _required(settings, "sasl.oauthbearer.client.secret")
     return ClientCredentials(
         endpoint=settings["sasl.oauthbearer.token.endpoint.url"].text.strip(),
-        client_id=_needed(settings, "sasl.oauthbearer.client.id"),
+        client_id=_required(settings, "sasl.oauthbearer.client.id"),
         client_secret=settings["sasl.oauthbearer.client.secret"].secret,
         scope=scope.text if scope else None,
         authorities=_authorities(settings, "https.ca"),
@@ -222,11 +226,11 @@ def _unsecured_bearer(settings: Layer, extensions: dict[str, str]) -> OAuthBeare
     from kcoord.admin.connecting.oauth import TokenSource, unsecured_now
 
     if UNSECURED_TOKEN in settings:
-        told = json.loads(settings[UNSECURED_TOKEN].text)
-        claims, lifetime = told["claims"], told["lifetime"]
-        extensions = extensions | _pairs(told["extensions"] or "")
+        token = json.loads(settings[UNSECURED_TOKEN].text)
+        claims, lifetime = token["claims"], token["lifetime"]
+        extensions = extensions | _pairs(token["extensions"] or "")
     elif "sasl.oauthbearer.config" in settings:
-        claims, lifetime = _of_librdkafka(settings)
+        claims, lifetime = _librdkafka_claims(settings)
     else:
         raise BadConnection(
             "OAUTHBEARER needs sasl.oauthbearer.token.endpoint.url (https: or file:), "
@@ -235,18 +239,18 @@ def _unsecured_bearer(settings: Layer, extensions: dict[str, str]) -> OAuthBeare
     return OAuthBearer(token=TokenSource(partial(unsecured_now, claims, lifetime)), extensions=extensions)
 
 
-def _of_librdkafka(settings: Layer) -> tuple[dict[str, Any], float]:
+def _librdkafka_claims(settings: Layer) -> tuple[dict[str, Any], float]:
     """Parses librdkafka's `principal=alice scope=a,b lifeSeconds=60`."""
-    told = dict(word.partition("=")[::2] for word in settings["sasl.oauthbearer.config"].text.split())
-    if "principal" not in told:
-        raise bad(settings, "sasl.oauthbearer.config", "principal=NAME is missing")
-    claims: dict[str, Any] = {told.get("principalClaimName", "sub"): told["principal"]}
-    if "scope" in told:
-        claims[told.get("scopeClaimName", "scope")] = told["scope"].split(",")
+    options = dict(word.partition("=")[::2] for word in settings["sasl.oauthbearer.config"].text.split())
+    if "principal" not in options:
+        raise bad_setting(settings, "sasl.oauthbearer.config", "principal=NAME is missing")
+    claims: dict[str, Any] = {options.get("principalClaimName", "sub"): options["principal"]}
+    if "scope" in options:
+        claims[options.get("scopeClaimName", "scope")] = options["scope"].split(",")
     try:
-        return claims, float(told.get("lifeSeconds", "3600"))
+        return claims, float(options.get("lifeSeconds", "3600"))
     except ValueError:
-        raise bad(settings, "sasl.oauthbearer.config", "lifeSeconds must be a number") from None
+        raise bad_setting(settings, "sasl.oauthbearer.config", "lifeSeconds must be a number") from None
 
 
 def _pairs(text: str) -> dict[str, str]:

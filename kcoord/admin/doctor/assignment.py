@@ -5,7 +5,7 @@ from typing import Final
 
 from kcoord.admin.doctor.case import Case, member_facts, partition_facts
 from kcoord.admin.doctor.finding import Code, Finding, Severity
-from kcoord.admin.formatting import say_count, say_member, say_partitions, say_some
+from kcoord.admin.formatting import first_few, format_count, format_member, format_partitions
 from kcoord.admin.model import GroupType, TopicPartition
 from kcoord.assignors.plan import Plan, shares, spread
 from kcoord.assignors.range import assign_range
@@ -15,7 +15,7 @@ _UNEVEN: Final = 2  # a difference of one partition between members is even
 
 def unowned_partitions(case: Case) -> Iterable[Finding]:
     """Finds partitions that a stable group assigns to nobody: a topic has grown, or an assignor is wrong."""
-    if not case.is_settled or any(member.assignment is None for member in case.group.members):
+    if not case.is_stable or any(member.assignment is None for member in case.group.members):
         return  # a member whose assignment is unreadable may own them
     owned = case.group.owners.keys()
     unowned = [
@@ -29,8 +29,8 @@ def unowned_partitions(case: Case) -> Iterable[Finding]:
     yield case.finding(
         Severity.ERROR,
         Code.UNOWNED_PARTITIONS,
-        f"nobody reads {say_count(len(unowned), 'partition')} that the group subscribes to",
-        evidence=[f"without an owner: {say_partitions(unowned)}", f"the group is {case.group.state}"],
+        f"nobody reads {format_count(len(unowned), 'partition')} that the group subscribes to",
+        evidence=[f"without an owner: {format_partitions(unowned)}", f"the group is {case.group.state}"],
         advice=(
             "If partitions were added just now, members notice within metadata.max.age.ms (five minutes unless set) and"
             " rebalance by themselves; restart one member to have it at once. If this stays, the assignor"
@@ -49,8 +49,8 @@ def subscribed_topic_missing(case: Case) -> Iterable[Finding]:
     yield case.finding(
         Severity.WARNING,
         Code.SUBSCRIBED_TOPIC_MISSING,
-        f"members read {say_count(len(missing), 'topic')} that the cluster does not have",
-        evidence=say_some([f"there is no topic {topic}" for topic in missing]),
+        f"members read {format_count(len(missing), 'topic')} that the cluster does not have",
+        evidence=first_few([f"there is no topic {topic}" for topic in missing]),
         advice=(
             "If the topic was deleted by mistake, make it again; committed offsets of the old one then lead nowhere:"
             " reset them. If it is gone for good or its name is mistyped, change what the members subscribe to."
@@ -67,13 +67,17 @@ def uneven_assignment(case: Case) -> Iterable[Finding]:
     if spread(now) < _UNEVEN or spread(now) <= spread(even):
         return
     as_range = assign_range(subscribers, counts)
-    evidence = [f"now ({case.group.protocol}): {_said(shares(now))} partitions by member"]
-    evidence += say_some([_share(case, member_id, now) for member_id in sorted(now, key=lambda each: -len(now[each]))])
+    evidence = [f"now ({case.group.protocol}): {_format_counts(shares(now))} partitions by member"]
+    evidence += first_few(
+        [_format_share(case, member_id, now) for member_id in sorted(now, key=lambda each: -len(now[each]))]
+    )
     if shares(as_range) == shares(now) and len(counts) > 1:
         evidence.append(
             f"so range shares out {len(counts)} topics: each by itself, the first members get one more each time"
         )
-    evidence.append(f"sticky would give {_said(shares(even))}, moving {say_count(_moves(now, even), 'partition')}")
+    evidence.append(
+        f"sticky would give {_format_counts(shares(even))}, moving {format_count(_moves(now, even), 'partition')}"
+    )
     yield case.finding(
         Severity.WARNING,
         Code.UNEVEN_ASSIGNMENT,
@@ -106,12 +110,12 @@ def _advice(case: Case) -> str:
     )
 
 
-def _share(case: Case, member_id: str, now: Plan) -> str:
+def _format_share(case: Case, member_id: str, now: Plan) -> str:
     partitions = [TopicPartition(*partition) for partition in now[member_id]]
-    return f"{len(partitions)}: {say_member(case.member(member_id))}"
+    return f"{len(partitions)}: {format_member(case.member(member_id))}"
 
 
-def _said(counts: Iterable[int]) -> str:
+def _format_counts(counts: Iterable[int]) -> str:
     """Formats counts, the largest first; for many members as how many have how many."""
     counts = list(counts)
     if len(counts) <= 12:

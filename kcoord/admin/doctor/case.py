@@ -7,13 +7,13 @@ from functools import cached_property
 from typing import Any, Final, NamedTuple
 
 from kcoord.admin.doctor.finding import Code, Finding, Severity
-from kcoord.admin.groups.group_snapshot import Look, SeenGroup, SeenPartition
+from kcoord.admin.groups.group_snapshot import GroupSnapshot, PartitionLag, Snapshot
 from kcoord.admin.groups.rates import COMMIT_INTERVAL
 from kcoord.admin.model import Group, GroupType, Member, Topic, TopicPartition
 from kcoord.assignors.plan import Plan, Subscriber
 from kcoord.assignors.sticky import assign_sticky
 
-LONG_ENOUGH: Final = 2 * COMMIT_INTERVAL  # a shorter time than two commits proves nothing
+MIN_SPAN: Final = 2 * COMMIT_INTERVAL  # a shorter time than two commits proves nothing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,28 +27,28 @@ class Facts:
     consumer_config: Mapping[str, str] | None = None  # the properties of a consumer, if given
 
 
-class Sighting(NamedTuple):
+class Observation(NamedTuple):
     """A group in one snapshot."""
 
     at: float
-    seen: SeenGroup
+    seen: GroupSnapshot
 
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
     """One group. There is at least one observation; the oldest comes first."""
 
-    sightings: tuple[Sighting, ...]
-    looks: tuple[Look, ...]
+    observations: tuple[Observation, ...]
+    snapshots: tuple[Snapshot, ...]
     facts: Facts
 
     @property
-    def first(self) -> Sighting:
-        return self.sightings[0]
+    def first(self) -> Observation:
+        return self.observations[0]
 
     @property
-    def last(self) -> Sighting:
-        return self.sightings[-1]
+    def last(self) -> Observation:
+        return self.observations[-1]
 
     @property
     def group(self) -> Group:
@@ -60,11 +60,11 @@ class Case:
         return self.last.at - self.first.at
 
     @property
-    def is_seen_long_enough(self) -> bool:
-        return self.span >= LONG_ENOUGH
+    def is_observed_long_enough(self) -> bool:
+        return self.span >= MIN_SPAN
 
     @property
-    def is_settled(self) -> bool:
+    def is_stable(self) -> bool:
         """Whether the group is Stable in the last snapshot, and of a type in which each partition has one owner."""
         return self.group.state == "Stable" and self.group.type in (GroupType.CLASSIC, GroupType.CONSUMER)
 
@@ -103,16 +103,16 @@ class Case:
     def even_plan(self) -> Plan | None:
         """The plan of a sticky assignor, as even as possible; None if too little is known, or the group is not
         stable."""
-        if not self.is_settled or self.subscribers is None or self.partition_counts is None:
+        if not self.is_stable or self.subscribers is None or self.partition_counts is None:
             return None
         return assign_sticky(self.subscribers, self.partition_counts)
 
     @cached_property
-    def histories(self) -> dict[TopicPartition, list[SeenPartition]]:
+    def histories(self) -> dict[TopicPartition, list[PartitionLag]]:
         """The successive states of each partition, from each snapshot that has it."""
-        found: dict[TopicPartition, list[SeenPartition]] = {}
-        for sighting in self.sightings:
-            for seen in sighting.seen.partitions:
+        found: dict[TopicPartition, list[PartitionLag]] = {}
+        for observation in self.observations:
+            for seen in observation.seen.partitions:
                 found.setdefault(seen.tp, []).append(seen)
         return found
 
@@ -140,7 +140,7 @@ class Case:
         )
 
 
-def unread(seen: SeenPartition) -> int | None:
+def unread_records(seen: PartitionLag) -> int | None:
     """Returns how many records can still be read, None if unknown. Records that were deleted before the start of the
     log do not count, though Kafka's tool counts them as lag."""
     if seen.lag is None or seen.bounds is None:

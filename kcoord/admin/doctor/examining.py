@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from kcoord.admin.doctor import assignment, lag, members, offsets, rebalances, settings
-from kcoord.admin.doctor.case import Case, Facts, Sighting
+from kcoord.admin.doctor.case import Case, Facts, Observation
 from kcoord.admin.doctor.finding import Code, Finding, Severity
-from kcoord.admin.groups.group_snapshot import Look
+from kcoord.admin.groups.group_snapshot import Snapshot
 from kcoord.admin.model import Refusal
 from kcoord.errors import ErrorCode
 
@@ -23,7 +23,7 @@ CHECKS: Final[tuple[Check, ...]] = (
     offsets.offset_beyond_log_end,
     offsets.offset_near_retention,
     offsets.offset_of_missing_partition,
-    lag.commits_stand_still,
+    lag.commits_stalled,
     lag.nothing_committed,
     lag.lag_growing,
     lag.no_members,
@@ -37,14 +37,14 @@ CHECKS: Final[tuple[Check, ...]] = (
 )
 
 
-def examine(looks: Sequence[Look], facts: Facts, *, refused: Iterable[Refusal] = ()) -> tuple[Finding, ...]:
+def examine(snapshots: Sequence[Snapshot], facts: Facts, *, refused: Iterable[Refusal] = ()) -> tuple[Finding, ...]:
     """Finds problems of the groups in these snapshots, the oldest first. `refused` are further refusals.
 
     Groups are sorted by their worst finding, then by name; so are the findings of one group. Those about no group come
     first among equally bad ones.
     """
-    found = [finding for case in _cases(looks, facts) for check in CHECKS for finding in check(case)]
-    found += _not_told(looks, refused)
+    found = [finding for case in _cases(snapshots, facts) for check in CHECKS for finding in check(case)]
+    found += _unexamined(snapshots, refused)
     if facts.consumer_config is not None:
         found += settings.consumer_settings(facts.consumer_config)
     worst: dict[str, int] = {}
@@ -53,27 +53,29 @@ def examine(looks: Sequence[Look], facts: Facts, *, refused: Iterable[Refusal] =
     return tuple(sorted(found, key=lambda finding: (worst[finding.group], finding.group, finding.severity.rank)))
 
 
-def _cases(looks: Sequence[Look], facts: Facts) -> Iterable[Case]:
+def _cases(snapshots: Sequence[Snapshot], facts: Facts) -> Iterable[Case]:
     """Yields a case for each group of the last snapshot. A group that is gone, or can no longer be read, is in its
     refusals."""
-    for name in looks[-1].groups if looks else ():
-        sightings = tuple(Sighting(look.at, look.groups[name]) for look in looks if name in look.groups)
-        yield Case(sightings=sightings, looks=tuple(looks), facts=facts)
+    for name in snapshots[-1].groups if snapshots else ():
+        observations = tuple(
+            Observation(snapshot.at, snapshot.groups[name]) for snapshot in snapshots if name in snapshot.groups
+        )
+        yield Case(observations=observations, snapshots=tuple(snapshots), facts=facts)
 
 
-def _not_told(looks: Sequence[Look], refused: Iterable[Refusal]) -> Iterable[Finding]:
+def _unexamined(snapshots: Sequence[Snapshot], refused: Iterable[Refusal]) -> Iterable[Finding]:
     """Yields a finding for each refusal, once: a warning for one of the last snapshot, a notice for one that is over or
     a group that is gone.
 
     A topic that does not exist is skipped here: the check of offsets reports it.
     """
-    at_the_end = dict.fromkeys((*(refusal for look in looks[-1:] for refusal in look.refused), *refused))
-    before = dict.fromkeys(refusal for look in looks for refusal in look.refused)
+    at_the_end = dict.fromkeys((*(refusal for snapshot in snapshots[-1:] for refusal in snapshot.refused), *refused))
+    before = dict.fromkeys(refusal for snapshot in snapshots for refusal in snapshot.refused)
     for refusal in {**at_the_end, **before}:
         if refusal.error is ErrorCode.unknown_topic_or_partition:
             continue
         kind, _, name = refusal.what.partition(" ")
-        was_there = any(name in look.groups for look in looks if kind == "group")
+        was_there = any(name in snapshot.groups for snapshot in snapshots if kind == "group")
         severity, title = Severity.WARNING, "could not be examined"
         if refusal not in at_the_end:
             severity, title = Severity.NOTICE, "was not told for a time"
@@ -81,7 +83,7 @@ def _not_told(looks: Sequence[Look], refused: Iterable[Refusal]) -> Iterable[Fin
             severity, title = Severity.NOTICE, "was deleted meanwhile"
         yield Finding(
             severity=severity,
-            code=Code.NOT_TOLD,
+            code=Code.NOT_EXAMINED,
             group=name if kind == "group" else "",
             title=f"{title}: {refusal}",
             evidence=(),

@@ -39,7 +39,7 @@ class Code(StrEnum):
     UNEVEN_ASSIGNMENT = "uneven-assignment"
     # lag
     LAG_GROWING = "lag-growing"
-    COMMITS_STAND_STILL = "commits-stand-still"
+    COMMITS_STALLED = "commits-stand-still"
     NOTHING_COMMITTED = "nothing-committed"
     NO_MEMBERS = "no-members"
     ABANDONED_TOPIC = "abandoned-topic"
@@ -60,7 +60,7 @@ class Code(StrEnum):
     SETTING_WITHOUT_EFFECT = "setting-without-effect"
     SETTING_UNREADABLE = "setting-unreadable"
     # what could not be examined
-    NOT_TOLD = "not-told"
+    NOT_EXAMINED = "not-told"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping
 
-from kcoord.admin.cluster_client import LiveCluster
+from kcoord.admin.cluster_client import ClusterClient
 from kcoord.admin.doctor.case import Facts
-from kcoord.admin.groups.group_snapshot import Look
+from kcoord.admin.groups.group_snapshot import Snapshot
 from kcoord.admin.model import GroupType, Refusal
 from kcoord.errors import ErrorCode
 
@@ -13,19 +13,22 @@ _WITH_SETTINGS = frozenset({GroupType.CONSUMER, GroupType.SHARE, GroupType.STREA
 
 
 def gather(
-    cluster: LiveCluster, look: Look, *, consumer_config: Mapping[str, str] | None = None
+    cluster: ClusterClient, snapshot: Snapshot, *, consumer_config: Mapping[str, str] | None = None
 ) -> tuple[Facts, tuple[Refusal, ...]]:
     """Returns the facts about all topics that the groups of a snapshot read or have committed for, and what was
     refused."""
-    wanted = {topic for seen in look.groups.values() for topic in seen.topics}
+    wanted = {topic for seen in snapshot.groups.values() for topic in seen.topics}
     wanted |= {
-        topic for seen in look.groups.values() for member in seen.group.members for topic in member.subscription or ()
+        topic
+        for seen in snapshot.groups.values()
+        for member in seen.group.members
+        for topic in member.subscription or ()
     }
     topics = cluster.topics(sorted(wanted))
     missing = {refusal.what.removeprefix("topic ") for refusal in topics.refused if refusal.error in _MISSING}
     topic_configs = cluster.topic_configs(sorted(topics.found))
     group_configs = cluster.group_configs(
-        sorted(name for name, seen in look.groups.items() if seen.group.type in _WITH_SETTINGS)
+        sorted(name for name, seen in snapshot.groups.items() if seen.group.type in _WITH_SETTINGS)
     )
     facts = Facts(
         topics=topics.found,

@@ -8,15 +8,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from kcoord.admin.doctor.case import Case, member_facts, partition_facts, unread
+from kcoord.admin.doctor.case import Case, member_facts, partition_facts, unread_records
 from kcoord.admin.doctor.finding import Code, Finding, Severity
-from kcoord.admin.durations import say_duration
-from kcoord.admin.formatting import say_count, say_member, say_partitions, say_rate, say_some
-from kcoord.admin.groups.group_snapshot import SeenPartition, added
+from kcoord.admin.durations import format_duration
+from kcoord.admin.formatting import first_few, format_count, format_member, format_partitions, rate_text
+from kcoord.admin.groups.group_snapshot import PartitionLag, sum_known
 from kcoord.admin.groups.rates import COMMIT_INTERVAL
 from kcoord.admin.model import GroupType, Member, TopicPartition
 
-_SURELY_STUCK: Final = 60.0  # seconds without a commit; processing an ordinary batch of records takes less
+_STALLED_SECONDS: Final = 60.0  # seconds without a commit; processing an ordinary batch of records takes less
 
 
 def lag_growing(case: Case) -> Iterable[Finding]:
@@ -24,8 +24,8 @@ def lag_growing(case: Case) -> Iterable[Finding]:
     a commit."""
     if not case.group.members:
         return
-    still = {each.tp for each in _standing_still(case)}
-    owned = _grown(case)
+    still = {each.tp for each in _stalled(case)}
+    owned = _measurable_partitions(case)
     moving = _growth(case, [tp for tp in owned if tp not in still])
     if moving is None:
         return
@@ -36,12 +36,12 @@ def lag_growing(case: Case) -> Iterable[Finding]:
     yield case.finding(
         Severity.WARNING,
         Code.LAG_GROWING,
-        f"{'the group' if is_whole else _some_partitions(case, growth)} falls behind by {say_rate(growth.rate)}",
+        f"{'the group' if is_whole else _some_partitions(case, growth)} falls behind by {rate_text(growth.rate)}",
         evidence=[
             *growth.evidence(),
             *(
-                [f"no commit meanwhile, their owner reads others first: {say_partitions(rest)}"]
-                if (rest := _waiting_their_turn(case))
+                [f"no commit meanwhile, their owner reads others first: {format_partitions(rest)}"]
+                if (rest := _waiting_for_owner(case))
                 else []
             ),
             *_uncounted_evidence(case, uncounted),
@@ -57,14 +57,14 @@ def lag_growing(case: Case) -> Iterable[Finding]:
 
 def no_members(case: Case) -> Iterable[Finding]:
     """Finds groups with lag and without members; a warning if the lag grows."""
-    waiting = added(map(unread, case.last.seen.partitions)) or 0
-    if case.group.members or case.group.state != "Empty" or waiting == 0 or _is_committed_by_no_member(case):
+    waiting = sum_known(map(unread_records, case.last.seen.partitions)) or 0
+    if case.group.members or case.group.state != "Empty" or waiting == 0 or _has_standalone_commits(case):
         return
-    growth = _growth(case, _grown(case))
+    growth = _growth(case, _measurable_partitions(case))
     yield case.finding(
         Severity.WARNING if growth else Severity.NOTICE,
         Code.NO_MEMBERS,
-        f"nobody consumes: {say_count(waiting, 'record')} waiting" + (", more each second" if growth else ""),
+        f"nobody consumes: {format_count(waiting, 'record')} waiting" + (", more each second" if growth else ""),
         evidence=growth.evidence() if growth else [f"the group is {case.group.state}; total lag {waiting:,}"],
         advice=(
             "Start its members. If the group is not used any more, `kcoord groups delete` removes it; otherwise its"
@@ -75,19 +75,19 @@ def no_members(case: Case) -> Iterable[Finding]:
     )
 
 
-def commits_stand_still(case: Case) -> Iterable[Finding]:
+def commits_stalled(case: Case) -> Iterable[Finding]:
     """Finds partitions with the same owner all the time, behind from the beginning, written to, and without a
     commit."""
-    still = _standing_still(case)
+    still = _stalled(case)
     if not still:
         return
-    severity = Severity.ERROR if case.span >= _SURELY_STUCK else Severity.WARNING
+    severity = Severity.ERROR if case.span >= _STALLED_SECONDS else Severity.WARNING
     yield case.finding(
         severity,
-        Code.COMMITS_STAND_STILL,
-        f"{say_count(len(still), 'partition')} with an owner had no commit in {say_duration(case.span)}",
-        evidence=say_some([each.line() for each in still]),
-        advice=_still_advice(case, still),
+        Code.COMMITS_STALLED,
+        f"{format_count(len(still), 'partition')} with an owner had no commit in {format_duration(case.span)}",
+        evidence=first_few([each.line() for each in still]),
+        advice=_stalled_advice(case, still),
         partitions=[each.facts() for each in still],
     )
 
@@ -95,9 +95,9 @@ def commits_stand_still(case: Case) -> Iterable[Finding]:
 def nothing_committed(case: Case) -> Iterable[Finding]:
     """Finds owned partitions without a committed offset; only a notice in one snapshot: a new member has not committed
     yet."""
-    if not case.is_settled:
+    if not case.is_stable:
         return
-    slow = _slow_owners(case) if case.is_seen_long_enough else set()  # they will reach others later
+    slow = _slow_owners(case) if case.is_observed_long_enough else set()  # they will reach others later
     never = [
         seen
         for seen in case.last.seen.partitions
@@ -108,13 +108,13 @@ def nothing_committed(case: Case) -> Iterable[Finding]:
         return
     owners = {seen.owner.member_id: seen.owner for seen in never if seen.owner}
     yield case.finding(
-        Severity.WARNING if case.is_seen_long_enough else Severity.NOTICE,
+        Severity.WARNING if case.is_observed_long_enough else Severity.NOTICE,
         Code.NOTHING_COMMITTED,
-        f"no committed offset of {say_count(len(never), 'partition')} with records and an owner",
+        f"no committed offset of {format_count(len(never), 'partition')} with records and an owner",
         evidence=[
-            f"not committed: {say_partitions(seen.tp for seen in never)}",
-            *say_some([f"owned by {say_member(member)}" for member in owners.values()]),
-            *([f"seen so for {say_duration(case.span)}"] if case.span else []),
+            f"not committed: {format_partitions(seen.tp for seen in never)}",
+            *first_few([f"owned by {format_member(member)}" for member in owners.values()]),
+            *([f"seen so for {format_duration(case.span)}"] if case.span else []),
         ],
         advice=(
             "If the owner commits by hand (enable.auto.commit=false), see whether it does. Without a committed offset"
@@ -127,7 +127,7 @@ def nothing_committed(case: Case) -> Iterable[Finding]:
 
 def abandoned_topic(case: Case) -> Iterable[Finding]:
     """Finds offsets of topics that the group no longer reads: they make its total lag grow forever."""
-    if not case.is_settled or case.subscribers is None or any(m.subscribed_regex for m in case.group.members):
+    if not case.is_stable or case.subscribers is None or any(m.subscribed_regex for m in case.group.members):
         return
     left = [
         seen
@@ -137,12 +137,12 @@ def abandoned_topic(case: Case) -> Iterable[Finding]:
     if not left:
         return
     topics = sorted({seen.tp.topic for seen in left})
-    lag = added(map(unread, left)) or 0
+    lag = sum_known(map(unread_records, left)) or 0
     yield case.finding(
         Severity.NOTICE,
         Code.ABANDONED_TOPIC,
-        f"offsets of {say_count(len(topics), 'topic')} that no member subscribes to",
-        evidence=[f"committed, not subscribed: {say_partitions(seen.tp for seen in left)}", f"lag there: {lag:,}"],
+        f"offsets of {format_count(len(topics), 'topic')} that no member subscribes to",
+        evidence=[f"committed, not subscribed: {format_partitions(seen.tp for seen in left)}", f"lag there: {lag:,}"],
         advice=(
             "If the group does not read these topics any more, `kcoord offsets delete` removes their offsets, so that"
             " they no longer count as lag. Brokers remove them too, offsets.retention.minutes after the last commit."
@@ -170,10 +170,10 @@ class _Growth:
 
     def evidence(self) -> list[str]:
         return [
-            f"lag {self.before:,} → {self.after:,} in {say_duration(self.seconds)},"
-            f" {say_count(self.counted, 'partition')} together",
-            f"written {say_rate(self.produced / self.seconds)}, consumed {say_rate(self.consumed / self.seconds)}",
-            *say_some([f"{tp}: +{grown:,}" for tp, grown in self.worst], limit=5),
+            f"lag {self.before:,} → {self.after:,} in {format_duration(self.seconds)},"
+            f" {format_count(self.counted, 'partition')} together",
+            f"written {rate_text(self.produced / self.seconds)}, consumed {rate_text(self.consumed / self.seconds)}",
+            *first_few([f"{tp}: +{grown:,}" for tp, grown in self.worst], limit=5),
         ]
 
     def facts(self) -> dict[str, object]:
@@ -188,7 +188,7 @@ class _Growth:
         }
 
 
-def _grown(case: Case) -> list[TopicPartition]:
+def _measurable_partitions(case: Case) -> list[TopicPartition]:
     """Returns the partitions whose lag is known in the first and the last snapshot; if there are members, only owned
     ones."""
     known = {seen.tp for seen in case.first.seen.partitions if seen.lag is not None}
@@ -201,16 +201,19 @@ def _grown(case: Case) -> list[TopicPartition]:
 
 def _growth(case: Case, partitions: Iterable[TopicPartition]) -> _Growth | None:
     """Returns the growth of the lag; None unless it is more than a commit interval explains."""
-    if not case.is_seen_long_enough:
+    if not case.is_observed_long_enough:
         return None
     first, last = _by_tp(case.first.seen.partitions), _by_tp(case.last.seen.partitions)
     pairs = [(first[tp], last[tp]) for tp in partitions]
-    before, after = added(unread(old) for old, _ in pairs) or 0, added(unread(new) for _, new in pairs) or 0
+    before, after = (
+        sum_known(unread_records(old) for old, _ in pairs) or 0,
+        sum_known(unread_records(new) for _, new in pairs) or 0,
+    )
     produced = sum(new.bounds.end - old.bounds.end for old, new in pairs if old.bounds and new.bounds)
     explained = produced * min(1.0, COMMIT_INTERVAL / case.span)
     if after - before <= explained:
         return None
-    grown = {new.tp: max(0, unread(new) or 0) - max(0, unread(old) or 0) for old, new in pairs}
+    grown = {new.tp: max(0, unread_records(new) or 0) - max(0, unread_records(old) or 0) for old, new in pairs}
     committed = [new.committed.offset - old.committed.offset for old, new in pairs if old.committed and new.committed]
     return _Growth(
         before=before,
@@ -224,7 +227,7 @@ def _growth(case: Case, partitions: Iterable[TopicPartition]) -> _Growth | None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Still:
+class _StalledPartition:
     """A partition whose owner does not commit."""
 
     tp: TopicPartition
@@ -235,8 +238,8 @@ class _Still:
 
     def line(self) -> str:
         return (
-            f"{self.tp}: committed {self.committed:,} all the time, {say_count(self.written, 'record')} written"
-            f" meanwhile, lag {self.lag:,}; {say_member(self.owner)}"
+            f"{self.tp}: committed {self.committed:,} all the time, {format_count(self.written, 'record')} written"
+            f" meanwhile, lag {self.lag:,}; {format_member(self.owner)}"
         )
 
     def facts(self) -> dict[str, object]:
@@ -244,14 +247,14 @@ class _Still:
         return partition_facts(self.tp, committed=self.committed, written=self.written, lag=self.lag, owner=owner)
 
 
-def _standing_still(case: Case) -> list[_Still]:
+def _stalled(case: Case) -> list[_StalledPartition]:
     """Returns the partitions whose owners do not commit them, without those that only wait for a slow owner."""
     still = _uncommitted(case)
     slow = _slow_owners(case) if still else set()
     return [each for each in still if each.owner.member_id not in slow]
 
 
-def _waiting_their_turn(case: Case) -> list[TopicPartition]:
+def _waiting_for_owner(case: Case) -> list[TopicPartition]:
     still = _uncommitted(case)
     slow = _slow_owners(case) if still else set()
     return [each.tp for each in still if each.owner.member_id in slow]
@@ -265,12 +268,12 @@ def _slow_owners(case: Case) -> set[str]:
     """
     return {
         last.owner.member_id
-        for first, last in _moved(case)
-        if last.owner and (unread(last) or 0) > _written(first, last) * min(1.0, COMMIT_INTERVAL / case.span)
+        for first, last in _advanced(case)
+        if last.owner and (unread_records(last) or 0) > _written(first, last) * min(1.0, COMMIT_INTERVAL / case.span)
     }
 
 
-def _moved(case: Case) -> list[tuple[SeenPartition, SeenPartition]]:
+def _advanced(case: Case) -> list[tuple[PartitionLag, PartitionLag]]:
     """Returns the first and last state of partitions whose committed offset advanced between them."""
     ends = [(history[0], history[-1]) for history in case.histories.values()]
     return [
@@ -280,13 +283,13 @@ def _moved(case: Case) -> list[tuple[SeenPartition, SeenPartition]]:
     ]
 
 
-def _written(first: SeenPartition, last: SeenPartition) -> int:
+def _written(first: PartitionLag, last: PartitionLag) -> int:
     return last.bounds.end - first.bounds.end if first.bounds and last.bounds else 0
 
 
-def _still_advice(case: Case, still: Sequence[_Still]) -> str:
+def _stalled_advice(case: Case, still: Sequence[_StalledPartition]) -> str:
     """Returns advice; whether an owner commits other partitions decides where to search."""
-    committing = {last.owner.member_id for _, last in _moved(case) if last.owner}
+    committing = {last.owner.member_id for _, last in _advanced(case) if last.owner}
     end = "Look at its logs and a thread dump"
     if all(each.owner.member_id in committing for each in still):
         return (
@@ -302,28 +305,28 @@ def _still_advice(case: Case, still: Sequence[_Still]) -> str:
 
 def _some_partitions(case: Case, growth: _Growth) -> str:
     owned = sum(seen.owner is not None for seen in case.last.seen.partitions)
-    return f"a part of the group ({growth.counted:,} of {say_count(owned, 'partition')})"
+    return f"a part of the group ({growth.counted:,} of {format_count(owned, 'partition')})"
 
 
-def _uncounted_evidence(case: Case, uncounted: Sequence[SeenPartition]) -> Iterable[str]:
+def _uncounted_evidence(case: Case, uncounted: Sequence[PartitionLag]) -> Iterable[str]:
     """Explains why the lag of some partitions is unknown: their owner has not reached them yet, or another reason."""
     slow = _slow_owners(case)
     waiting = [seen.tp for seen in uncounted if seen.owner and seen.owner.member_id in slow and not seen.committed]
     unknown = [seen.tp for seen in uncounted if seen.tp not in waiting]
     if waiting:
-        yield f"not counted, their owner reads others first and has never committed them: {say_partitions(waiting)}"
+        yield f"not counted, their owner reads others first and has never committed them: {format_partitions(waiting)}"
     if unknown:
-        yield f"not counted, their lag is not known: {say_partitions(unknown)}"
+        yield f"not counted, their lag is not known: {format_partitions(unknown)}"
 
 
-def _uncommitted(case: Case) -> list[_Still]:
-    if not case.is_seen_long_enough or case.group.type is GroupType.SHARE:
+def _uncommitted(case: Case) -> list[_StalledPartition]:
+    if not case.is_observed_long_enough or case.group.type is GroupType.SHARE:
         return []
-    everywhere = (history for history in case.histories.values() if len(history) == len(case.sightings))
-    return [still for history in everywhere if (still := _still(history))]
+    everywhere = (history for history in case.histories.values() if len(history) == len(case.observations))
+    return [still for history in everywhere if (still := _stalled_partition(history))]
 
 
-def _still(history: Sequence[SeenPartition]) -> _Still | None:
+def _stalled_partition(history: Sequence[PartitionLag]) -> _StalledPartition | None:
     """Returns the partition if it is stalled: behind in the first snapshot already, so that there was something to
     commit all the time.
 
@@ -337,16 +340,16 @@ def _still(history: Sequence[SeenPartition]) -> _Still | None:
     written = last.bounds.end - first.bounds.end
     if len(owners) > 1 or len(committed) > 1 or first.lag < 0 or written <= 0:
         return None
-    left = unread(last) or 0
-    return _Still(tp=last.tp, committed=last.committed.offset, written=written, lag=left, owner=last.owner)
+    left = unread_records(last) or 0
+    return _StalledPartition(tp=last.tp, committed=last.committed.offset, written=written, lag=left, owner=last.owner)
 
 
-def _is_committed_by_no_member(case: Case) -> bool:
+def _has_standalone_commits(case: Case) -> bool:
     """Whether consumers with a manual assignment commit: the group stays Empty then."""
     return any(len({each.committed for each in history}) > 1 for history in case.histories.values())
 
 
-def _is_uncommitted(seen: SeenPartition) -> bool:
+def _is_uncommitted(seen: PartitionLag) -> bool:
     return (
         seen.owner is not None
         and seen.committed is None
@@ -355,9 +358,9 @@ def _is_uncommitted(seen: SeenPartition) -> bool:
     )
 
 
-def _bounds_facts(seen: SeenPartition) -> dict[str, int]:
+def _bounds_facts(seen: PartitionLag) -> dict[str, int]:
     return {"start": seen.bounds.start, "end": seen.bounds.end} if seen.bounds else {}
 
 
-def _by_tp(partitions: Iterable[SeenPartition]) -> dict[TopicPartition, SeenPartition]:
+def _by_tp(partitions: Iterable[PartitionLag]) -> dict[TopicPartition, PartitionLag]:
     return {seen.tp: seen for seen in partitions}

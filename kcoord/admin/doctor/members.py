@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 from kcoord.admin.doctor.case import Case, member_facts
 from kcoord.admin.doctor.finding import Code, Finding, Severity
-from kcoord.admin.formatting import say_count, say_member, say_some
+from kcoord.admin.formatting import first_few, format_count, format_member
 from kcoord.admin.model import GroupType, Member
 
 
@@ -18,14 +18,14 @@ def idle_members(case: Case) -> Iterable[Finding]:
     yield case.finding(
         Severity.WARNING,
         Code.IDLE_MEMBERS,
-        f"{len(idle)} of {say_count(members, 'member')} without anything to do",
+        f"{len(idle)} of {format_count(members, 'member')} without anything to do",
         evidence=[
-            f"{say_count(members, 'member')} for {say_count(partitions, 'partition')}"
-            f" of {say_count(len(case.partition_counts), 'topic')}",
-            *say_some([f"idle: {say_member(member)}" for member in idle]),
+            f"{format_count(members, 'member')} for {format_count(partitions, 'partition')}"
+            f" of {format_count(len(case.partition_counts), 'topic')}",
+            *first_few([f"idle: {format_member(member)}" for member in idle]),
         ],
         advice=(
-            f"Stop {say_count(len(idle), 'member')}, or give the topics more partitions (records of a key then go to"
+            f"Stop {format_count(len(idle), 'member')}, or give the topics more partitions (records of a key then go to"
             " another partition than before). As stand-ins for members that fail they do no harm."
         ),
         members=members,
@@ -36,18 +36,18 @@ def idle_members(case: Case) -> Iterable[Finding]:
 
 def mixed_subscriptions(case: Case) -> Iterable[Finding]:
     """Finds different subscriptions in one group: often two applications that share a group id by mistake."""
-    alike: dict[tuple[tuple[str, ...], str | None], list[Member]] = defaultdict(list)
+    by_subscription: dict[tuple[tuple[str, ...], str | None], list[Member]] = defaultdict(list)
     for member in case.group.members:
         if member.subscription is not None:
-            alike[member.subscription, member.subscribed_regex].append(member)
-    if len(alike) < 2:
+            by_subscription[member.subscription, member.subscribed_regex].append(member)
+    if len(by_subscription) < 2:
         return
-    most_first = sorted(alike.items(), key=lambda entry: -len(entry[1]))
+    most_first = sorted(by_subscription.items(), key=lambda entry: -len(entry[1]))
     yield case.finding(
         Severity.WARNING,
         Code.MIXED_SUBSCRIPTIONS,
-        f"members subscribe to different topics, in {len(alike)} ways",
-        evidence=say_some([_subscription_line(topics, regex, who) for (topics, regex), who in most_first]),
+        f"members subscribe to different topics, in {len(by_subscription)} ways",
+        evidence=first_few([_subscription_line(topics, regex, who) for (topics, regex), who in most_first]),
         advice=(
             "If these are two applications, give each its own group.id: in one group they interrupt each other whenever"
             " one of them rebalances. If it is one application in two versions, finish the deployment."
@@ -69,8 +69,8 @@ def mixed_protocols(case: Case) -> Iterable[Finding]:
     yield case.finding(
         Severity.WARNING,
         Code.MIXED_PROTOCOLS,
-        f"still of the classic protocol: {len(classic)} of {say_count(len(case.group.members), 'member')}",
-        evidence=say_some([f"classic: {say_member(member)}" for member in classic]),
+        f"still of the classic protocol: {len(classic)} of {format_count(len(case.group.members), 'member')}",
+        evidence=first_few([f"classic: {format_member(member)}" for member in classic]),
         advice="Set group.protocol=consumer on these members too and restart them, to finish the migration to KIP-848.",
         classic=[member_facts(member) for member in classic],
     )
@@ -85,7 +85,7 @@ def mixed_static_members(case: Case) -> Iterable[Finding]:
         Severity.NOTICE,
         Code.MIXED_STATIC_MEMBERS,
         f"without a group.instance.id, beside others with one: {len(dynamic)} of {len(case.group.members)} members",
-        evidence=say_some([f"without: {say_member(member)}" for member in dynamic]),
+        evidence=first_few([f"without: {format_member(member)}" for member in dynamic]),
         advice="Give every member its own group.instance.id: a restart of one without it still rebalances the group.",
         static=[member_facts(member) for member in static],
         dynamic=[member_facts(member) for member in dynamic],
@@ -97,18 +97,18 @@ def static_member_missing(case: Case) -> Iterable[Finding]:
     for longer."""
     here = {member.instance_id for member in case.group.members}
     gone: dict[str, tuple[float, Member]] = {}
-    for sighting in case.sightings:
-        for member in sighting.seen.group.members:
+    for observation in case.observations:
+        for member in observation.seen.group.members:
             if member.instance_id is not None and member.instance_id not in here:
-                gone[member.instance_id] = sighting.at, member
+                gone[member.instance_id] = observation.at, member
     if not gone:
         return
     yield case.finding(
         Severity.WARNING,
         Code.STATIC_MEMBER_MISSING,
-        f"{say_count(len(gone), 'static member')} went missing",
-        evidence=say_some(
-            [f"{say_member(member)}, last seen {case.last.at - at:.0f} s ago" for at, member in gone.values()]
+        f"{format_count(len(gone), 'static member')} went missing",
+        evidence=first_few(
+            [f"{format_member(member)}, last seen {case.last.at - at:.0f} s ago" for at, member in gone.values()]
         ),
         advice=(
             "See whether these instances run. They did not come back within their session.timeout.ms, so their"
@@ -119,7 +119,5 @@ def static_member_missing(case: Case) -> Iterable[Finding]:
 
 
 def _subscription_line(topics: tuple[str, ...], regex: str | None, members: list[Member]) -> str:
-    wanted = [*say_some(topics, limit=4), *([f"pattern {regex}"] if regex else [])]
-    return (
-        f"{', '.join(wanted) or 'nothing'}: {', '.join(say_some([say_member(member) for member in members], limit=3))}"
-    )
+    wanted = [*first_few(topics, limit=4), *([f"pattern {regex}"] if regex else [])]
+    return f"{', '.join(wanted) or 'nothing'}: {', '.join(first_few([format_member(member) for member in members], limit=3))}"

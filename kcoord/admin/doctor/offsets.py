@@ -5,11 +5,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from kcoord.admin.doctor.case import Case, partition_facts, unread
+from kcoord.admin.doctor.case import Case, partition_facts, unread_records
 from kcoord.admin.doctor.finding import Code, Finding, Severity
-from kcoord.admin.durations import say_duration
-from kcoord.admin.formatting import say_count, say_partitions, say_some
-from kcoord.admin.groups.group_snapshot import SeenPartition
+from kcoord.admin.durations import format_duration
+from kcoord.admin.formatting import first_few, format_count, format_partitions
+from kcoord.admin.groups.group_snapshot import PartitionLag
 from kcoord.admin.model import Bounds, GroupType, TopicPartition
 
 _NEAR: Final = 0.1  # the share of the retained time or records that may remain
@@ -23,8 +23,8 @@ def offset_before_log_start(case: Case) -> Iterable[Finding]:
     yield case.finding(
         Severity.ERROR,
         Code.OFFSET_BEFORE_LOG_START,
-        f"deleted before the group read them: up to {say_count(lost, 'record')}",
-        evidence=say_some(
+        f"deleted before the group read them: up to {format_count(lost, 'record')}",
+        evidence=first_few(
             [
                 f"{tp}: committed {offset:,}, but the log starts at {bounds.start:,}: {bounds.start - offset:,} lost"
                 for tp, (offset, bounds) in gone.items()
@@ -47,8 +47,8 @@ def offset_beyond_log_end(case: Case) -> Iterable[Finding]:
     yield case.finding(
         Severity.ERROR,
         Code.OFFSET_BEYOND_LOG_END,
-        f"beyond the end of the log: {say_count(len(beyond), 'committed offset')}",
-        evidence=say_some(
+        f"beyond the end of the log: {format_count(len(beyond), 'committed offset')}",
+        evidence=first_few(
             [
                 f"{tp}: committed {offset:,}, but the log ends at {bounds.end:,}"
                 for tp, (offset, bounds) in beyond.items()
@@ -70,8 +70,8 @@ def offset_near_retention(case: Case) -> Iterable[Finding]:
     yield case.finding(
         Severity.WARNING,
         Code.OFFSET_NEAR_RETENTION,
-        f"unread records of {say_count(len(near), 'partition')} are about to be deleted",
-        evidence=say_some([f"{each.tp}: {each.says}" for each in near]),
+        f"unread records of {format_count(len(near), 'partition')} are about to be deleted",
+        evidence=first_few([f"{each.tp}: {each.text}" for each in near]),
         advice=(
             "Give the topic more time, before records are lost: raise retention.ms or retention.bytes until the group"
             " has caught up (`kafka-configs --alter --entity-type topics`), and speed the group up."
@@ -88,10 +88,10 @@ def offset_of_missing_partition(case: Case) -> Iterable[Finding]:
     yield case.finding(
         Severity.WARNING,
         Code.OFFSET_OF_MISSING_PARTITION,
-        f"{say_count(len(missing), 'committed offset')} of partitions that do not exist",
+        f"{format_count(len(missing), 'committed offset')} of partitions that do not exist",
         evidence=[
-            f"committed: {say_partitions(missing)}",
-            *say_some([f"there is no topic {topic}" for topic in topics]),
+            f"committed: {format_partitions(missing)}",
+            *first_few([f"there is no topic {topic}" for topic in topics]),
         ],
         advice=(
             "If the topic comes back under the same name, the group goes on at these offsets and skips what is before"
@@ -101,8 +101,8 @@ def offset_of_missing_partition(case: Case) -> Iterable[Finding]:
     )
 
 
-class _Known(NamedTuple):
-    seen: SeenPartition
+class _CommittedPartition(NamedTuple):
+    seen: PartitionLag
     offset: int
     bounds: Bounds
 
@@ -110,58 +110,58 @@ class _Known(NamedTuple):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Near:
     tp: TopicPartition
-    says: str
+    text: str
     facts: Mapping[str, object]
 
 
-def _committed(case: Case) -> list[_Known]:
+def _committed(case: Case) -> list[_CommittedPartition]:
     """Returns the committed partitions with known bounds. Share groups have none: the broker clamps their start offsets
     to the log."""
     if case.group.type is GroupType.SHARE:
         return []
     return [
-        _Known(seen, seen.committed.offset, seen.bounds)
+        _CommittedPartition(seen, seen.committed.offset, seen.bounds)
         for seen in case.last.seen.partitions
         if seen.committed and seen.bounds
     ]
 
 
-def _near_time(case: Case, seen: SeenPartition) -> _Near | None:
+def _near_time(case: Case, seen: PartitionLag) -> _Near | None:
     """Warns by time. A record is deleted when all of its segment is older than retention.ms, so this is the earliest
     time."""
-    retention = _limit(case, seen.tp.topic, "retention.ms")
+    retention = _retention_limit(case, seen.tp.topic, "retention.ms")
     if not retention or not seen.lag or seen.lag < 0 or seen.next_record_at is None or seen.next_record_at < 0:
         return None
-    age, kept = case.last.at - seen.next_record_at / 1000, retention / 1000
-    if age < kept * (1 - _NEAR):
+    age, allowed = case.last.at - seen.next_record_at / 1000, retention / 1000
+    if age < allowed * (1 - _NEAR):
         return None
-    left = f"{say_duration(kept - age)} are left" if age < kept else "its time is over"
-    old = f"the next record is {say_duration(age)} old, of {say_duration(kept)} that retention.ms gives"
+    left = f"{format_duration(allowed - age)} are left" if age < allowed else "its time is over"
+    old = f"the next record is {format_duration(age)} old, of {format_duration(allowed)} that retention.ms gives"
     return _Near(
         tp=seen.tp,
-        says=f"{old}: {left}; lag {unread(seen):,}",
-        facts={"lag": unread(seen), "next_record_age": age, "retention_ms": retention},
+        text=f"{old}: {left}; lag {unread_records(seen):,}",
+        facts={"lag": unread_records(seen), "next_record_age": age, "retention_ms": retention},
     )
 
 
-def _near_bytes(case: Case, known: _Known) -> _Near | None:
+def _near_bytes(case: Case, known: _CommittedPartition) -> _Near | None:
     """Warns by size. Sizes are unknown, so records stand for bytes. A log that still begins at 0 has never lost any."""
     seen, offset, (start, end) = known
-    retention = _limit(case, seen.tp.topic, "retention.bytes")
+    retention = _retention_limit(case, seen.tp.topic, "retention.bytes")
     ahead = offset - start
     if not retention or not seen.lag or start == 0 or not 0 <= ahead < (end - start) * _NEAR:
         return None
-    says = f"{ahead:,} records before the next one will be deleted, of {end - start:,} that retention.bytes keeps"
-    if seconds := _reached_in(case, seen.tp, ahead):
-        says += f"; at the pace of now it is reached in {say_duration(seconds)}"
+    text = f"{ahead:,} records before the next one will be deleted, of {end - start:,} that retention.bytes keeps"
+    if seconds := _seconds_until_deleted(case, seen.tp, ahead):
+        text += f"; at the pace of now it is reached in {format_duration(seconds)}"
     return _Near(
         tp=seen.tp,
-        says=f"{says}; lag {seen.lag:,}",
+        text=f"{text}; lag {seen.lag:,}",
         facts={"lag": seen.lag, "records_before": ahead, "retention_bytes": retention},
     )
 
 
-def _reached_in(case: Case, tp: TopicPartition, ahead: int) -> float | None:
+def _seconds_until_deleted(case: Case, tp: TopicPartition, ahead: int) -> float | None:
     first = case.histories[tp][0].bounds
     last = case.histories[tp][-1].bounds
     if not case.span or not first or not last or last.start <= first.start:
@@ -169,7 +169,7 @@ def _reached_in(case: Case, tp: TopicPartition, ahead: int) -> float | None:
     return ahead / (last.start - first.start) * case.span
 
 
-def _limit(case: Case, topic: str, name: str) -> int | None:
+def _retention_limit(case: Case, topic: str, name: str) -> int | None:
     """Returns a limit after which records are deleted; None if there is none, or it is unknown."""
     config = case.facts.topic_configs.get(topic, {})
     if "delete" not in config.get("cleanup.policy", "").split(","):

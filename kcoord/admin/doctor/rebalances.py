@@ -11,29 +11,29 @@ from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Final
 
-from kcoord.admin.doctor.case import Case, Sighting, member_facts
+from kcoord.admin.doctor.case import Case, Observation, member_facts
 from kcoord.admin.doctor.finding import Code, Finding, Severity
-from kcoord.admin.durations import say_duration
-from kcoord.admin.formatting import say_count, say_member, say_some
-from kcoord.admin.groups.snapshot_changes import Change, ChangeKind, changes
+from kcoord.admin.durations import format_duration
+from kcoord.admin.formatting import first_few, format_count, format_member
+from kcoord.admin.groups.snapshot_changes import ChangeKind, GroupChange, changes
 from kcoord.admin.model import GroupType, Member
 
 REBALANCING: Final = frozenset({"PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling"})
-_OFTEN: Final = 3
-_TELLING: Final = (ChangeKind.STATE, ChangeKind.EPOCH, ChangeKind.MEMBER_JOINED, ChangeKind.MEMBER_LEFT)
+_MIN_REBALANCES: Final = 3
+_EVIDENCE_KINDS: Final = (ChangeKind.STATE, ChangeKind.EPOCH, ChangeKind.MEMBER_JOINED, ChangeKind.MEMBER_LEFT)
 
 
 def stuck_rebalance(case: Case) -> Iterable[Finding]:
     """Finds a group that rebalances in every snapshot. With one snapshot it is only a reason to check again."""
-    states = [sighting.seen.group.state for sighting in case.sightings]
+    states = [observation.seen.group.state for observation in case.observations]
     if not set(states) <= REBALANCING:
         return
-    lasting = case.is_seen_long_enough and _rebalances(case) < _OFTEN
-    if case.is_seen_long_enough and not lasting:
+    lasting = case.is_observed_long_enough and _rebalances(case) < _MIN_REBALANCES
+    if case.is_observed_long_enough and not lasting:
         return  # `frequent_rebalances` reports one rebalance after the other
     behind = [member for member in case.group.members if _is_behind(case, member)]
     title = (
-        f"the rebalance has not ended in {say_duration(case.span)}: {case.group.state}"
+        f"the rebalance has not ended in {format_duration(case.span)}: {case.group.state}"
         if lasting
         else f"the group is rebalancing: {case.group.state}"
     )
@@ -42,9 +42,9 @@ def stuck_rebalance(case: Case) -> Iterable[Finding]:
         Code.STUCK_REBALANCE,
         title,
         evidence=[
-            f"in {say_count(len(states), 'look')}: {', '.join(dict.fromkeys(states))};"
-            f" {say_count(len(case.group.members), 'member')}",
-            *say_some([_behind_line(member) for member in behind]),
+            f"in {format_count(len(states), 'look')}: {', '.join(dict.fromkeys(states))};"
+            f" {format_count(len(case.group.members), 'member')}",
+            *first_few([_behind_line(member) for member in behind]),
         ],
         advice=_stuck_advice(case) if lasting else "Look again over some time: `kcoord groups doctor --for 60s`.",
         states=list(dict.fromkeys(states)),
@@ -55,32 +55,36 @@ def stuck_rebalance(case: Case) -> Iterable[Finding]:
 
 def frequent_rebalances(case: Case) -> Iterable[Finding]:
     count = _rebalances(case)
-    if count < _OFTEN:
+    if count < _MIN_REBALANCES:
         return
-    told = [change for change in changes(case.looks) if change.group == case.group.name and change.kind in _TELLING]
+    evidence_changes = [
+        change
+        for change in changes(case.snapshots)
+        if change.group == case.group.name and change.kind in _EVIDENCE_KINDS
+    ]
     returning = _returning(case)
     yield case.finding(
         Severity.WARNING,
         Code.FREQUENT_REBALANCES,
-        f"at least {count} rebalances in {say_duration(case.span)}",
+        f"at least {count} rebalances in {format_duration(case.span)}",
         evidence=[
-            f"one in {say_duration(case.span / count)} in the mean",
-            *say_some([f"{client}: came back under {ids} member ids" for client, ids in returning.items()], limit=5),
-            *say_some([_change_line(change) for change in told], limit=6),
+            f"one in {format_duration(case.span / count)} in the mean",
+            *first_few([f"{client}: came back under {ids} member ids" for client, ids in returning.items()], limit=5),
+            *first_few([_change_line(change) for change in evidence_changes], limit=6),
         ],
         advice=_often_advice(case, returning),
         rebalances=count,
         seconds=case.span,
         member_ids_by_client=dict(returning),
-        changes=[{"at": change.at, "kind": change.kind.value, "says": change.says} for change in told],
+        changes=[{"at": change.at, "kind": change.kind.value, "says": change.text} for change in evidence_changes],
     )
 
 
 def _rebalances(case: Case) -> int:
-    return sum(_rebalanced(before, after) for before, after in pairwise(case.sightings))
+    return sum(_count_between(before, after) for before, after in pairwise(case.observations))
 
 
-def _rebalanced(before: Sighting, after: Sighting) -> int:
+def _count_between(before: Observation, after: Observation) -> int:
     """Returns how many rebalances began between two observations, as far as they show."""
     old, new = before.seen.group, after.seen.group
     if old.epoch is not None and new.epoch is not None:
@@ -89,8 +93,8 @@ def _rebalanced(before: Sighting, after: Sighting) -> int:
         return 1
     if {member.member_id for member in old.members} != {member.member_id for member in new.members}:
         return 1
-    both_told = old.state == new.state == "Stable"
-    return int(both_told and _plan(old.members) != _plan(new.members))
+    both_stable = old.state == new.state == "Stable"
+    return int(both_stable and _plan(old.members) != _plan(new.members))
 
 
 def _plan(members: Iterable[Member]) -> dict[str, object]:
@@ -101,10 +105,10 @@ def _returning(case: Case) -> Counter[str]:
     """Returns clients (by client id and host) that were seen with more member ids than they have at any one time."""
     ever: dict[str, set[str]] = {}
     most: Counter[str] = Counter()
-    for sighting in case.sightings:
-        here = Counter(_client(member) for member in sighting.seen.group.members)
+    for observation in case.observations:
+        here = Counter(_client(member) for member in observation.seen.group.members)
         most |= here
-        for member in sighting.seen.group.members:
+        for member in observation.seen.group.members:
             ever.setdefault(_client(member), set()).add(member.member_id)
     return Counter({client: len(ids) for client, ids in ever.items() if len(ids) > most[client]})
 
@@ -121,11 +125,11 @@ def _is_behind(case: Case, member: Member) -> bool:
 
 
 def _behind_line(member: Member) -> str:
-    return f"waits for {say_member(member)}, at epoch {member.epoch}"
+    return f"waits for {format_member(member)}, at epoch {member.epoch}"
 
 
-def _change_line(change: Change) -> str:
-    return f"{datetime.fromtimestamp(change.at, UTC):%H:%M:%S} {change.says}"
+def _change_line(change: GroupChange) -> str:
+    return f"{datetime.fromtimestamp(change.at, UTC):%H:%M:%S} {change.text}"
 
 
 def _stuck_advice(case: Case) -> str:

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from kcoord.admin.doctor.case import Case
 from kcoord.admin.doctor.finding import Code, Finding, Severity
-from kcoord.admin.durations import say_duration
+from kcoord.admin.durations import format_duration
 from kcoord.admin.model import GroupType
 
 _HEARTBEATS: Final = 3  # should fit into a session, so that one or two may be lost
@@ -31,8 +31,8 @@ def group_settings(case: Case) -> Iterable[Finding]:
     """Checks a group whose time-outs are settings of the broker."""
     prefix = _PREFIXES.get(case.group.type)
     configs = case.facts.group_configs.get(case.group.name, {})
-    session = _whole(configs.get(f"{prefix}.session.timeout.ms"))
-    heartbeat = _whole(configs.get(f"{prefix}.heartbeat.interval.ms"))
+    session = _parse_integer(configs.get(f"{prefix}.session.timeout.ms"))
+    heartbeat = _parse_integer(configs.get(f"{prefix}.heartbeat.interval.ms"))
     if prefix is None or session is None or heartbeat is None or session >= _HEARTBEATS * heartbeat:
         return
     yield case.finding(
@@ -77,7 +77,7 @@ class _ConsumerConfig:
     def _classic(self) -> Iterator[Finding]:
         session, heartbeat = self._ms(*_SESSION), self._ms(*_HEARTBEAT)
         if session < _HEARTBEATS * heartbeat:
-            yield _of_config(
+            yield _config_finding(
                 Severity.WARNING if session > heartbeat else Severity.ERROR,
                 Code.SESSION_TOO_SHORT,
                 f"a session is as long as {session / max(1, heartbeat):.1f} heartbeats",
@@ -88,10 +88,10 @@ class _ConsumerConfig:
             )
         shortest, longest = _BROKER_RANGE
         if not shortest <= session <= longest:
-            yield _of_config(
+            yield _config_finding(
                 Severity.WARNING,
                 Code.SESSION_OUT_OF_BROKER_RANGE,
-                f"brokers refuse a session of {say_duration(session / 1000)} unless they are set to allow it",
+                f"brokers refuse a session of {format_duration(session / 1000)} unless they are set to allow it",
                 evidence=[
                     self._line(*_SESSION),
                     f"brokers allow {shortest} to {longest} unless they are told otherwise",
@@ -103,7 +103,7 @@ class _ConsumerConfig:
                 session_timeout_ms=session,
             )
         if old := self._old_assignors():
-            yield _of_config(
+            yield _config_finding(
                 Severity.NOTICE,
                 Code.OLD_ASSIGNOR,
                 f"{', '.join(old)} stops all members in every rebalance",
@@ -116,25 +116,25 @@ class _ConsumerConfig:
             )
 
     def _without_effect(self) -> Iterator[Finding]:
-        if said := [name for name in _WITHOUT_EFFECT if name in self.properties]:
-            yield _of_config(
+        if ignored := [name for name in _WITHOUT_EFFECT if name in self.properties]:
+            yield _config_finding(
                 Severity.WARNING,
                 Code.SETTING_WITHOUT_EFFECT,
-                f"{', '.join(said)} {'has' if len(said) == 1 else 'have'} no effect with group.protocol=consumer",
-                evidence=[f"{name} = {self.properties[name]}" for name in said],
+                f"{', '.join(ignored)} {'has' if len(ignored) == 1 else 'have'} no effect with group.protocol=consumer",
+                evidence=[f"{name} = {self.properties[name]}" for name in ignored],
                 advice=(
                     "Leave them out: Java's consumer refuses to start with them. In a KIP-848 group the broker keeps"
                     " these: consumer.session.timeout.ms and consumer.heartbeat.interval.ms of the group, and"
                     " group.remote.assignor of the client."
                 ),
-                settings=said,
+                settings=ignored,
             )
 
     def _poll_interval(self) -> Iterator[Finding]:
         session, poll = self._ms(*_SESSION), self._ms(*_POLL)
         if self._is_new_protocol or poll >= session:
             return
-        yield _of_config(
+        yield _config_finding(
             Severity.WARNING,
             Code.POLL_INTERVAL_TOO_SHORT,
             "the time between two polls may be shorter than a session",
@@ -151,7 +151,7 @@ class _ConsumerConfig:
         reset = self.properties.get("auto.offset.reset", "latest").strip().lower()
         commits = self.properties.get("enable.auto.commit", "true").strip().lower() != "false"
         if reset in ("latest", "largest", "end"):
-            yield _of_config(
+            yield _config_finding(
                 Severity.NOTICE,
                 Code.OFFSET_RESET_UNSAFE,
                 "without a valid offset, members go on at the end and skip what is unread",
@@ -165,7 +165,7 @@ class _ConsumerConfig:
                 auto_offset_reset=reset,
             )
         elif reset in ("none", "error") and commits:
-            yield _of_config(
+            yield _config_finding(
                 Severity.NOTICE,
                 Code.OFFSET_RESET_UNSAFE,
                 "a new group, or one whose offsets expired, stops at once",
@@ -179,15 +179,15 @@ class _ConsumerConfig:
 
     def _old_assignors(self) -> list[str]:
         """Returns the configured assignors, if none of them is sticky."""
-        said = self.properties.get("partition.assignment.strategy", "")
-        names = [name.strip().rpartition(".")[2] for name in said.split(",") if name.strip()]
+        configured = self.properties.get("partition.assignment.strategy", "")
+        names = [name.strip().rpartition(".")[2] for name in configured.split(",") if name.strip()]
         return [] if any("sticky" in name.lower() for name in names) else names
 
     def _is_unreadable(self, name: str) -> bool:
-        return name in self.properties and _whole(self.properties[name]) is None
+        return name in self.properties and _parse_integer(self.properties[name]) is None
 
     def _unreadable(self, name: str) -> Finding:
-        return _of_config(
+        return _config_finding(
             Severity.ERROR,
             Code.SETTING_UNREADABLE,
             f"{name} is not a whole number",
@@ -197,14 +197,14 @@ class _ConsumerConfig:
         )
 
     def _ms(self, name: str, default: int) -> int:
-        value = _whole(self.properties.get(name))
+        value = _parse_integer(self.properties.get(name))
         return default if value is None else value
 
     def _line(self, name: str, default: int) -> str:
         return f"{name} = {self._ms(name, default)}" + ("" if name in self.properties else " (as nothing is said)")
 
 
-def _of_config(
+def _config_finding(
     severity: Severity, code: Code, title: str, *, evidence: Iterable[str], advice: str, **facts: Any
 ) -> Finding:
     return Finding(
@@ -212,7 +212,7 @@ def _of_config(
     )
 
 
-def _whole(text: str | None) -> int | None:
+def _parse_integer(text: str | None) -> int | None:
     try:
         return int(text) if text is not None else None
     except ValueError:

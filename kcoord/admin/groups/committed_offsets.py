@@ -24,7 +24,7 @@ class TopicCommits(NamedTuple):
     offsets: Sequence[int]
     leader_epochs: Sequence[int]
     metadata: Sequence[str | None]
-    told_lags: Sequence[int | None] = ()
+    reported_lags: Sequence[int | None] = ()
 
 
 class Commits(Mapping[TopicPartition, Committed]):
@@ -42,9 +42,9 @@ class Commits(Mapping[TopicPartition, Committed]):
     def by_partition(self) -> dict[TopicPartition, Committed]:
         """These offsets as a dict, which is faster for reading all of them."""
         commits: dict[TopicPartition, Committed] = {}
-        for topic, partitions, offsets, epochs, metadata, told_lags in self.topics:
+        for topic, partitions, offsets, epochs, metadata, reported_lags in self.topics:
             texts = [text or "" for text in metadata]
-            each = rows_of(Committed, offsets, epochs, texts, told_lags or repeat(None))
+            each = rows_of(Committed, offsets, epochs, texts, reported_lags or repeat(None))
             commits |= zip(map(_partition, repeat(topic), partitions), each, strict=True)
         return commits
 
@@ -61,16 +61,16 @@ class Commits(Mapping[TopicPartition, Committed]):
         return f"Commits({self.by_partition!r})"
 
 
-def _in_order(told: TopicCommits) -> TopicCommits:
-    pick = _picking(tuple(told.partitions))
+def _in_order(commits: TopicCommits) -> TopicCommits:
+    pick = _sorter(tuple(commits.partitions))
     if pick is None:
-        return told
-    columns: list[Any] = [column and pick(column) for column in told[1:]]
-    return TopicCommits(told.topic, *columns)
+        return commits
+    columns: list[Any] = [column and pick(column) for column in commits[1:]]
+    return TopicCommits(commits.topic, *columns)
 
 
 @lru_cache(maxsize=256)  # brokers send the same partitions in the same order for many groups
-def _picking(partitions: tuple[int, ...]) -> Callable[[Sequence[Any]], Sequence[Any]] | None:
+def _sorter(partitions: tuple[int, ...]) -> Callable[[Sequence[Any]], Sequence[Any]] | None:
     """Returns a function that sorts a column by partition, or None if the partitions are sorted already."""
     order = sorted(range(len(partitions)), key=partitions.__getitem__)
     return itemgetter(*order) if order != list(range(len(order))) else None
@@ -80,7 +80,7 @@ def commits_of(offsets: Mapping[TopicPartition, Committed]) -> Commits:
     """Builds columns from offsets that are known one by one."""
     return Commits(
         [
-            TopicCommits(topic, [tp.partition for tp in own], *zip(*map(offsets.__getitem__, own), strict=True))
-            for topic, own in by_topic(offsets).items()
+            TopicCommits(topic, [tp.partition for tp in tps], *zip(*map(offsets.__getitem__, tps), strict=True))
+            for topic, tps in by_topic(offsets).items()
         ]
     )

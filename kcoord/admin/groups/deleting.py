@@ -7,11 +7,11 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from kcoord.admin.cluster_client import LiveCluster
-from kcoord.admin.formatting import say_count
+from kcoord.admin.cluster_client import ClusterClient
+from kcoord.admin.formatting import format_count
 from kcoord.admin.interruption import NEVER, Stop
 from kcoord.admin.model import Committed, Group, GroupType, Refusal, TopicPartition
-from kcoord.admin.offsets.files.undo_files import Undo, UndoPlace, UndoStep, write_undo
+from kcoord.admin.offsets.files.undo_files import Undo, UndoDestination, UndoStep, write_undo
 from kcoord.errors import ErrorCode
 
 GROUPS_AT_ONCE: Final = 100  # in one batch; a stop takes effect between batches
@@ -32,7 +32,7 @@ class Deletion:
     def why_not(self) -> str | None:
         """Why the group must not be deleted now; None if it may."""
         members = len(self.group.members)
-        return f"it has {say_count(members, 'member')}: stop its members first" if members else None
+        return f"it has {format_count(members, 'member')}: stop its members first" if members else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,11 +43,11 @@ class DeletionPlan:
     refused: tuple[Refusal, ...]
 
 
-class Fate(StrEnum):
+class Status(StrEnum):
     """The status of a group after the deletion, judged by whether it exists now."""
 
     DELETED = "deleted"
-    KEPT = "kept"
+    NOT_DELETED = "kept"
     UNKNOWN = "unknown"  # it could not be read again, or it still exists and may be deleted soon
     NOT_TRIED = "not-tried"  # the deletion was interrupted before
 
@@ -56,7 +56,7 @@ class Outcome(NamedTuple):
     """The status of one group. `why` explains a group that is not deleted, or not known to be deleted; it is empty
     otherwise."""
 
-    fate: Fate
+    status: Status
     why: str = ""
 
 
@@ -74,10 +74,10 @@ class Deleted:
 
     @property
     def failed(self) -> tuple[str, ...]:
-        return tuple(name for name, outcome in self.outcomes.items() if outcome.fate is not Fate.DELETED)
+        return tuple(name for name, outcome in self.outcomes.items() if outcome.status is not Status.DELETED)
 
 
-def plan_deletion(cluster: LiveCluster, names: Collection[str]) -> DeletionPlan:
+def plan_deletion(cluster: ClusterClient, names: Collection[str]) -> DeletionPlan:
     """Reads the groups that are to be deleted. Groups with members are part of the plan, with the reason against their
     deletion."""
     described = cluster.describe_groups(names)
@@ -93,12 +93,12 @@ def plan_deletion(cluster: LiveCluster, names: Collection[str]) -> DeletionPlan:
 
 
 def delete(
-    cluster: LiveCluster,
+    cluster: ClusterClient,
     plan: DeletionPlan,
     *,
-    undo: UndoPlace,
+    undo: UndoDestination,
     now: datetime,
-    wrote: Callable[[Path], None] = lambda _: None,
+    on_undo_written: Callable[[Path], None] = lambda _: None,
     stop: Stop = NEVER,
 ) -> Deleted:
     """Reads the groups again, writes the undo file, deletes them, and checks which of them still exist.
@@ -111,7 +111,7 @@ def delete(
     wanted = [deletion.group.name for deletion in plan.deletions]
     again = {deletion.group.name: deletion for deletion in plan_deletion(cluster, wanted).deletions}
     against = {name: _why_not(again.get(name)) for name in wanted}
-    outcomes = {name: Outcome(Fate.KEPT, why_not) for name, why_not in against.items() if why_not is not None}
+    outcomes = {name: Outcome(Status.NOT_DELETED, why_not) for name, why_not in against.items() if why_not is not None}
     free = {name: again[name] for name, why_not in against.items() if why_not is None}
     if not free:
         return Deleted(outcomes=outcomes, undo_path=None)
@@ -119,11 +119,11 @@ def delete(
     stop.begin()
     undo_path = write_undo(taken_back, undo) if taken_back.groups else None
     if undo_path is not None:
-        wrote(undo_path)
-    ended = _delete_all(cluster, free, stop)
-    outcomes |= ended.outcomes
+        on_undo_written(undo_path)
+    result = _delete_all(cluster, free, stop)
+    outcomes |= result.outcomes
     is_untouched = undo_path is not None and all(
-        _is_untouched(outcomes[name], free[name], ended.there.found.get(name)) for name in free
+        _is_untouched(outcomes[name], free[name], result.reread.found.get(name)) for name in free
     )
     if undo_path is not None and is_untouched:
         undo_path.unlink(missing_ok=True)
@@ -131,7 +131,7 @@ def delete(
         outcomes={name: outcomes[name] for name in wanted},
         undo_path=None if is_untouched else undo_path,
         has_removed_undo=is_untouched,
-        was_stopped=ended.was_stopped,
+        was_stopped=result.was_stopped,
     )
 
 
@@ -139,12 +139,14 @@ def _why_not(deletion: Deletion | None) -> str | None:
     return "it is gone already, or cannot be seen any more" if deletion is None else deletion.why_not
 
 
-def _undo_of(deletions: Collection[Deletion], cluster: LiveCluster, now: datetime) -> Undo:
+def _undo_of(deletions: Collection[Deletion], cluster: ClusterClient, now: datetime) -> Undo:
     """Covers only groups that have offsets, and no share groups: their positions cannot be committed."""
-    kept = [each for each in deletions if each.committed and each.group.type is not GroupType.SHARE]
-    topics = cluster.topics({tp.topic for deletion in kept for tp in deletion.committed}).found if kept else {}
+    restorable = [each for each in deletions if each.committed and each.group.type is not GroupType.SHARE]
+    topics = (
+        cluster.topics({tp.topic for deletion in restorable for tp in deletion.committed}).found if restorable else {}
+    )
     return Undo(
-        of="groups delete",
+        operation="groups delete",
         cluster_id=cluster.cluster_id(),
         made_at=now,
         groups=tuple(
@@ -154,43 +156,43 @@ def _undo_of(deletions: Collection[Deletion], cluster: LiveCluster, now: datetim
                     UndoStep(
                         tp=tp,
                         topic_id=topics[tp.topic].id if tp.topic in topics else None,
-                        before=offset._replace(told_lag=None),
+                        before=offset._replace(reported_lag=None),
                         after=None,
                     )
                     for tp, offset in sorted(deletion.committed.items())
                 ),
             )
-            for deletion in kept
+            for deletion in restorable
         ),
     )
 
 
-class _Ended(NamedTuple):
+class _BatchResult(NamedTuple):
     """The outcomes of groups, and what exists now."""
 
     outcomes: Mapping[str, Outcome]
-    there: "_There"
+    reread: "_Reread"
     was_stopped: bool
 
 
-def _delete_all(cluster: LiveCluster, names: Collection[str], stop: Stop) -> _Ended:
-    steps = _Steps()
-    there = _There({}, ())
+def _delete_all(cluster: ClusterClient, names: Collection[str], stop: Stop) -> _BatchResult:
+    steps = _Progress()
+    reread = _Reread({}, ())
     is_cut_off = False
     try:
         _delete(cluster, list(names), steps, stop)
-        there = _look_again(cluster, steps.begun)
+        reread = _reread(cluster, steps.begun)
     except KeyboardInterrupt:
         is_cut_off = True
     outcomes = {
-        name: _outcome(name, steps, there) if name in steps.begun else Outcome(Fate.NOT_TRIED, "interrupted before")
+        name: _outcome(name, steps, reread) if name in steps.begun else Outcome(Status.NOT_TRIED, "interrupted before")
         for name in names
     }
-    return _Ended(outcomes, there, was_stopped=is_cut_off or stop.is_asked())
+    return _BatchResult(outcomes, reread, was_stopped=is_cut_off or stop.is_asked())
 
 
 @dataclass(slots=True)
-class _Steps:
+class _Progress:
     """The groups for which a deletion was requested, and the broker's answers. It is consistent at any moment of an
     interrupt."""
 
@@ -199,7 +201,7 @@ class _Steps:
     failures: dict[str, str] = field(default_factory=dict)
 
 
-def _delete(cluster: LiveCluster, names: list[str], steps: _Steps, stop: Stop) -> None:
+def _delete(cluster: ClusterClient, names: list[str], steps: _Progress, stop: Stop) -> None:
     for first in range(0, len(names), GROUPS_AT_ONCE):
         if stop.is_asked():
             return
@@ -211,46 +213,46 @@ def _delete(cluster: LiveCluster, names: list[str], steps: _Steps, stop: Stop) -
             steps.failures |= dict.fromkeys(batch, f"it failed: {error}")
 
 
-class _There(NamedTuple):
+class _Reread(NamedTuple):
     """The result of reading the groups again: those that exist, and the names of those that do not."""
 
     found: Mapping[str, Deletion]
     gone: Collection[str]
 
 
-def _look_again(cluster: LiveCluster, names: list[str]) -> _There:
+def _reread(cluster: ClusterClient, names: list[str]) -> _Reread:
     try:
         plan = plan_deletion(cluster, names)
     except Exception:  # then nothing is known, and the outcomes say so
-        return _There({}, ())
+        return _Reread({}, ())
     absent = {refusal.what for refusal in plan.refused if refusal.error is ErrorCode.group_id_not_found}
-    return _There(
+    return _Reread(
         {deletion.group.name: deletion for deletion in plan.deletions},
         {name for name in names if f"group {name}" in absent},
     )
 
 
-def _outcome(name: str, steps: _Steps, there: _There) -> Outcome:
+def _outcome(name: str, steps: _Progress, reread: _Reread) -> Outcome:
     """Judges by what exists now. The broker's answer counts only for a group that cannot be read again."""
     error = steps.errors.get(name)
-    said = steps.failures.get(name) or _say(error)
-    if name in there.gone:
-        return Outcome(Fate.DELETED)
-    if name not in there.found:
+    reason = steps.failures.get(name) or _format_error(error)
+    if name in reread.gone:
+        return Outcome(Status.DELETED)
+    if name not in reread.found:
         if error is ErrorCode.none:
-            return Outcome(Fate.DELETED)
-        return Outcome(Fate.UNKNOWN, f"{said}; it could not be read again: look with `kcoord groups list`")
+            return Outcome(Status.DELETED)
+        return Outcome(Status.UNKNOWN, f"{reason}; it could not be read again: look with `kcoord groups list`")
     if error is ErrorCode.none:
-        return Outcome(Fate.KEPT, "the broker deleted it, and it is there again")
+        return Outcome(Status.NOT_DELETED, "the broker deleted it, and it is there again")
     if error in _MAY_BE_DONE:
-        return Outcome(Fate.UNKNOWN, f"{said}; it is there still, and may be deleted yet")
-    return Outcome(Fate.KEPT, said)
+        return Outcome(Status.UNKNOWN, f"{reason}; it is there still, and may be deleted yet")
+    return Outcome(Status.NOT_DELETED, reason)
 
 
 def _is_untouched(outcome: Outcome, before: Deletion, now: Deletion | None) -> bool:
-    if outcome.fate is Fate.NOT_TRIED:
+    if outcome.status is Status.NOT_TRIED:
         return True
-    return outcome.fate is Fate.KEPT and now is not None and now.committed == before.committed
+    return outcome.status is Status.NOT_DELETED and now is not None and now.committed == before.committed
 
 
 # A coordinator also sends these errors if its records were not replicated in time; they may be replicated later.
@@ -269,7 +271,7 @@ _WHY: Final = {
 }
 
 
-def _say(error: ErrorCode | None) -> str:
+def _format_error(error: ErrorCode | None) -> str:
     if error is None:
         return "the broker said nothing of it"
     return _WHY.get(error, error.name.upper())

@@ -15,17 +15,17 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final, NamedTuple
 
-from kcoord.admin.groups.group_snapshot import Look, SeenPartition
-from kcoord.admin.groups.rates import COMMIT_INTERVAL, Pace
+from kcoord.admin.groups.group_snapshot import PartitionLag, Snapshot
+from kcoord.admin.groups.rates import COMMIT_INTERVAL, Rate
 from kcoord.admin.model import TopicPartition
 
-LONGEST_FORECAST: Final = 30 * 24 * 3600.0
+MAX_FORECAST: Final = 30 * 24 * 3600.0
 """Seconds. A measurement over half a minute allows no forecast beyond that."""
 
 _GRACE: Final = 2 * COMMIT_INTERVAL  # from a record to its commit, for a consumer that keeps up
-_HOLDS: Final = 30.0  # seconds without a commit after which a group that kept up is judged again
-_HOLDS_AT_MOST: Final = 15 * 60.0
-_REMEMBERED_ENDS: Final = 60  # of one log
+_MIN_JUDGEMENT_LIFETIME: Final = 30.0  # seconds without a commit after which a group that kept up is judged again
+_MAX_JUDGEMENT_LIFETIME: Final = 15 * 60.0
+_ENDS_PER_LOG: Final = 60  # of one log
 
 
 class Outlook(StrEnum):
@@ -49,7 +49,7 @@ UNKNOWN: Final = Forecast(Outlook.UNKNOWN)
 _CAUGHT_UP: Final = Forecast(Outlook.CAUGHT_UP, 0.0)
 
 
-class Behind(NamedTuple):
+class TimeLag(NamedTuple):
     """The lag in time: the age of the first record that is not consumed. `is_at_least` is True if that record is older
     than the first snapshot."""
 
@@ -57,7 +57,7 @@ class Behind(NamedTuple):
     is_at_least: bool = False
 
 
-def forecast(lag: int | None, pace: Pace, *, keeps_up: bool | None, span: float) -> Forecast:
+def forecast(lag: int | None, rate: Rate, *, keeps_up: bool | None, span: float) -> Forecast:
     """Forecasts from rates over `span` seconds. `keeps_up` is None in the first seconds, when it is not known yet."""
     if lag is None:
         return UNKNOWN
@@ -66,67 +66,67 @@ def forecast(lag: int | None, pace: Pace, *, keeps_up: bool | None, span: float)
     if lag == 0 or keeps_up:
         return _CAUGHT_UP
     if keeps_up is None:
-        return _CAUGHT_UP if lag <= COMMIT_INTERVAL * (pace.produced or 0.0) else UNKNOWN
-    if pace.closing is None or pace.produced is None:
+        return _CAUGHT_UP if lag <= COMMIT_INTERVAL * (rate.produced or 0.0) else UNKNOWN
+    if rate.net is None or rate.produced is None:
         return UNKNOWN
-    explained = pace.produced * min(1.0, COMMIT_INTERVAL / span) if span > 0 else pace.produced
-    if pace.closing > explained:
-        seconds = lag / pace.closing
-        return Forecast(Outlook.CATCHING_UP, seconds if seconds <= LONGEST_FORECAST else None)
-    is_losing = not pace.consumed or pace.closing < -explained
+    explained = rate.produced * min(1.0, COMMIT_INTERVAL / span) if span > 0 else rate.produced
+    if rate.net > explained:
+        seconds = lag / rate.net
+        return Forecast(Outlook.CATCHING_UP, seconds if seconds <= MAX_FORECAST else None)
+    is_losing = not rate.consumed or rate.net < -explained
     return Forecast(Outlook.FALLING_BEHIND if is_losing else Outlook.STEADY)
 
 
-class Progress:
+class ProgressTracker:
     """Tracks the partitions of groups over successive snapshots, to answer `keeps_up` and `time_lag`."""
 
     def __init__(self) -> None:
         self._ends = _LogEnds()
-        self._groups: dict[str, dict[TopicPartition, _Judgement]] = {}
+        self._groups: dict[str, dict[TopicPartition, _PartitionProgress]] = {}
 
-    def see(self, look: Look) -> None:
+    def observe(self, snapshot: Snapshot) -> None:
         """Adds a snapshot. Groups that are gone are forgotten, unless the snapshot has refusals: then they may still
         exist."""
-        self._ends.see(look)
-        seen = {name: self._judge(look.at, name, each.partitions) for name, each in look.groups.items()}
-        self._groups = {**self._groups, **seen} if look.refused else seen
+        self._ends.observe(snapshot)
+        seen = {name: self._observe_group(snapshot.at, name, each.partitions) for name, each in snapshot.groups.items()}
+        self._groups = {**self._groups, **seen} if snapshot.refused else seen
 
     def keeps_up(self, group: str, tp: TopicPartition) -> bool | None:
         """Whether the group keeps up with this partition; None if there are too few snapshots of it."""
-        judgement = self._groups.get(group, {}).get(tp)
-        return judgement.keeps_up if judgement else None
+        progress = self._groups.get(group, {}).get(tp)
+        return progress.keeps_up if progress else None
 
-    def behind(self, seen: SeenPartition, at: float) -> Behind | None:
+    def time_lag(self, seen: PartitionLag, at: float) -> TimeLag | None:
         """Returns the lag in time: by the time of the next record if that is known, otherwise by when the log grew
         beyond it."""
         seconds = seen.lag_seconds(at)
         if seconds is not None:
-            return Behind(seconds)
+            return TimeLag(seconds)
         if seen.committed is None or not seen.lag or seen.lag < 0:
             return None
-        return self._ends.behind(seen.tp, seen.committed.offset, at)
+        return self._ends.time_lag(seen.tp, seen.committed.offset, at)
 
-    def _judge(
-        self, at: float, group: str, partitions: Collection[SeenPartition]
-    ) -> dict[TopicPartition, "_Judgement"]:
+    def _observe_group(
+        self, at: float, group: str, partitions: Collection[PartitionLag]
+    ) -> dict[TopicPartition, "_PartitionProgress"]:
         known = self._groups.get(group, {})
-        judged = {}
+        observed = {}
         for seen in partitions:
             if seen.committed is not None and seen.lag is not None:
-                judgement = judged[seen.tp] = known.get(seen.tp) or _Judgement()
-                due = self._ends.due(seen.tp, at - _GRACE)
-                judgement.see(at, seen.committed.offset, seen.lag, due, is_owned=seen.owner is not None)
+                progress = observed[seen.tp] = known.get(seen.tp) or _PartitionProgress()
+                due = self._ends.end_at(seen.tp, at - _GRACE)
+                progress.observe(at, seen.committed.offset, seen.lag, due, is_owned=seen.owner is not None)
             elif seen.tp in known:
-                judged[seen.tp] = known[seen.tp]
-        return judged
+                observed[seen.tp] = known[seen.tp]
+        return observed
 
 
-def furthest(behinds: Collection[Behind | None]) -> Behind | None:
+def max_time_lag(time_lags: Collection[TimeLag | None]) -> TimeLag | None:
     """Returns the largest of the known lags in time."""
-    return max((each for each in behinds if each is not None), default=None)
+    return max((each for each in time_lags if each is not None), default=None)
 
 
-class _Due(NamedTuple):
+class _PastEnd(NamedTuple):
     """The end of a log some seconds ago; if no snapshot is that old, the first end that is known."""
 
     end: int
@@ -134,19 +134,19 @@ class _Due(NamedTuple):
 
 
 @dataclass(slots=True)
-class _Judgement:
+class _PartitionProgress:
     """One partition of one group: whether it keeps up, and how long its records wait for a commit."""
 
     keeps_up: bool | None = None
     _committed: int | None = None
     _waiting_since: float | None = None
-    _usual_wait: float = 0.0
+    _last_commit_wait: float = 0.0
 
-    def see(self, at: float, committed: int, lag: int, due: _Due | None, *, is_owned: bool) -> None:
+    def observe(self, at: float, committed: int, lag: int, due: _PastEnd | None, *, is_owned: bool) -> None:
         before, self._committed = self._committed, committed
         has_committed = before is not None and committed > before
         if lag <= 0 or (has_committed and due is not None and committed >= due.end):
-            self._have_done(at, lag)
+            self._mark_caught_up(at, lag)
         elif before is not None and committed < before:  # its offsets were reset
             self.keeps_up, self._waiting_since = None, at
         elif has_committed:
@@ -154,21 +154,21 @@ class _Judgement:
             self.keeps_up = False if due is not None and due.is_long_ago else self.keeps_up
         elif self._waiting_since is None:
             self._waiting_since = at
-        elif at - self._waiting_since > self._longest_wait(is_owned):
+        elif at - self._waiting_since > self._max_wait(is_owned):
             self.keeps_up = False
 
-    def _have_done(self, at: float, lag: int) -> None:
+    def _mark_caught_up(self, at: float, lag: int) -> None:
         if self._waiting_since is not None:
-            self._usual_wait = at - self._waiting_since
+            self._last_commit_wait = at - self._waiting_since
         self._waiting_since = at if lag > 0 else None
         self.keeps_up = True
 
-    def _longest_wait(self, is_owned: bool) -> float:
+    def _max_wait(self, is_owned: bool) -> float:
         """Returns how long a commit may take. A partition without an owner that was not seen to be consumed gets little
         time."""
         if not self.keeps_up and not is_owned:
             return _GRACE
-        return max(_HOLDS, min(_HOLDS_AT_MOST, 1.5 * self._usual_wait))
+        return max(_MIN_JUDGEMENT_LIFETIME, min(_MAX_JUDGEMENT_LIFETIME, 1.5 * self._last_commit_wait))
 
 
 @dataclass(slots=True)
@@ -177,32 +177,34 @@ class _LogEnds:
 
     _seen: dict[TopicPartition, deque[tuple[float, int]]] = field(default_factory=dict)
 
-    def see(self, look: Look) -> None:
-        ends = {each.tp: each.bounds.end for seen in look.groups.values() for each in seen.partitions if each.bounds}
+    def observe(self, snapshot: Snapshot) -> None:
+        ends = {
+            each.tp: each.bounds.end for seen in snapshot.groups.values() for each in seen.partitions if each.bounds
+        }
         for tp, end in ends.items():
-            self._seen.setdefault(tp, deque(maxlen=_REMEMBERED_ENDS)).append((look.at, end))
-        if not look.refused:
+            self._seen.setdefault(tp, deque(maxlen=_ENDS_PER_LOG)).append((snapshot.at, end))
+        if not snapshot.refused:
             self._seen = {tp: self._seen[tp] for tp in ends}
 
-    def due(self, tp: TopicPartition, at: float) -> _Due | None:
+    def end_at(self, tp: TopicPartition, at: float) -> _PastEnd | None:
         """Returns the end in the latest snapshot that is not newer than this time."""
         ends = self._seen.get(tp)
         if not ends:
             return None
         before = next((end for seen_at, end in reversed(ends) if seen_at <= at), None)
-        return _Due(ends[0][1], is_long_ago=False) if before is None else _Due(before, is_long_ago=True)
+        return _PastEnd(ends[0][1], is_long_ago=False) if before is None else _PastEnd(before, is_long_ago=True)
 
-    def behind(self, tp: TopicPartition, offset: int, now: float) -> Behind | None:
+    def time_lag(self, tp: TopicPartition, offset: int, now: float) -> TimeLag | None:
         """Estimates since when the log goes beyond an offset, as if it grew evenly between snapshots."""
         ends = self._seen.get(tp)
         if not ends or ends[0][0] >= now:
             return None
         if ends[0][1] > offset:
-            return Behind(now - ends[0][0], is_at_least=True)
+            return TimeLag(now - ends[0][0], is_at_least=True)
         later = (now, offset + 1)
         for earlier in reversed(ends):
             if earlier[1] <= offset:
                 break
             later = earlier
         written = earlier[0] + (later[0] - earlier[0]) * (offset - earlier[1]) / (later[1] - earlier[1])
-        return Behind(max(0.0, now - written))
+        return TimeLag(max(0.0, now - written))

@@ -9,7 +9,7 @@ from kcoord.admin.groups.committed_offsets import Commits, TopicCommits
 from kcoord.admin.model import Bounds, Committed, Group, Member, Refusal, TopicPartition, rows_of
 
 
-class SeenPartition(NamedTuple):
+class PartitionLag(NamedTuple):
     """A partition that a group committed for or that a member owns. Its lag is that of `lag_of`."""
 
     tp: TopicPartition
@@ -37,12 +37,12 @@ def lag_of(committed: Committed | None, bounds: Bounds | None) -> int | None:
     """Counts records from the committed offset to the end, as Kafka's tool does; None if nothing is committed."""
     if committed is None:
         return None
-    if committed.told_lag is not None or bounds is None:
-        return committed.told_lag
+    if committed.reported_lag is not None or bounds is None:
+        return committed.reported_lag
     return bounds.end - committed.offset
 
 
-class Unowned(Sequence[SeenPartition]):
+class UnownedPartitions(Sequence[PartitionLag]):
     """The partitions that a group has committed for and nobody owns, as columns without record times. A thousand groups
     have tens of thousands of them, and a table of groups reads no single one."""
 
@@ -55,30 +55,30 @@ class Unowned(Sequence[SeenPartition]):
         self.bounds: list[Bounds | None] = []
         self.lags: list[int | None] = []
         for each in commits.topics:
-            own = list(map(bounds.get(each.topic, {}).get, each.partitions))
-            self.topics += [each.topic] * len(own)
+            topic_bounds = list(map(bounds.get(each.topic, {}).get, each.partitions))
+            self.topics += [each.topic] * len(topic_bounds)
             self.partitions += each.partitions
             self.offsets += each.offsets
-            self.bounds += own
-            self.lags += _lags(each, own)
+            self.bounds += topic_bounds
+            self.lags += _lags(each, topic_bounds)
 
     @cached_property
-    def _rows(self) -> tuple[SeenPartition, ...]:
+    def _rows(self) -> tuple[PartitionLag, ...]:
         committed = self._commits.by_partition
         partitions = rows_of(TopicPartition, self.topics, self.partitions)
         return tuple(
-            SeenPartition(tp, committed[tp], bounds, None, lag)
+            PartitionLag(tp, committed[tp], bounds, None, lag)
             for tp, bounds, lag in zip(partitions, self.bounds, self.lags, strict=True)
         )
 
     @overload
-    def __getitem__(self, place: int) -> SeenPartition: ...
+    def __getitem__(self, index: int) -> PartitionLag: ...
     @overload
-    def __getitem__(self, place: slice) -> Sequence[SeenPartition]: ...
-    def __getitem__(self, place: int | slice) -> SeenPartition | Sequence[SeenPartition]:
-        return self._rows[place]
+    def __getitem__(self, index: slice) -> Sequence[PartitionLag]: ...
+    def __getitem__(self, index: int | slice) -> PartitionLag | Sequence[PartitionLag]:
+        return self._rows[index]
 
-    def __iter__(self) -> Iterator[SeenPartition]:
+    def __iter__(self) -> Iterator[PartitionLag]:
         return iter(self._rows)
 
     def __len__(self) -> int:
@@ -91,26 +91,26 @@ class Unowned(Sequence[SeenPartition]):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SeenGroup:
+class GroupSnapshot:
     """A group at one moment; its partitions are sorted by topic and number."""
 
     group: Group
-    partitions: Sequence[SeenPartition]
+    partitions: Sequence[PartitionLag]
 
     @cached_property
     def total_lag(self) -> int | None:
         """The sum of the known lags; None if no partition's lag is known."""
-        return added(self.lags)
+        return sum_known(self.lags)
 
     @property
     def lags(self) -> Sequence[int | None]:
         """The lags of the partitions, in their order."""
         unowned = self.partitions
-        return unowned.lags if isinstance(unowned, Unowned) else [seen.lag for seen in unowned]
+        return unowned.lags if isinstance(unowned, UnownedPartitions) else [seen.lag for seen in unowned]
 
     def worst_seconds(self, at: float) -> float | None:
         """Returns the age of the oldest record that is not consumed, over all partitions; None as in `max_known`."""
-        if isinstance(self.partitions, Unowned):  # no record times are known
+        if isinstance(self.partitions, UnownedPartitions):  # no record times are known
             return 0.0 if 0 in self.lags and not self.total_lag else None
         unread = [seen.next_record_at for seen in self.partitions if seen.lag is not None and seen.lag > 0]
         if not unread:
@@ -124,34 +124,34 @@ class SeenGroup:
         return tuple(sorted({seen.tp.topic for seen in self.partitions}))
 
 
-def added(lags: Iterable[int | None]) -> int | None:
+def sum_known(lags: Iterable[int | None]) -> int | None:
     """Adds up the known lags. An offset beyond the end of its log does not reduce the lag of other partitions."""
     known = [lag for lag in lags if lag is not None]
     return sum([lag for lag in known if lag > 0]) if known else None
 
 
-def longest(lags: Iterable[tuple[int | None, float | None]]) -> float | None:
+def max_known(lags: Iterable[tuple[int | None, float | None]]) -> float | None:
     """Returns the longest known lag in seconds, from pairs of lags in records and in seconds. Partitions that are
     caught up prove nothing about others: the result is None if some partition has lag and its time is unknown."""
-    told = list(lags)
-    worst = max((seconds for _, seconds in told if seconds is not None), default=None)
-    has_unknown = any(lag is not None and lag > 0 and seconds is None for lag, seconds in told)
+    pairs = list(lags)
+    worst = max((seconds for _, seconds in pairs if seconds is not None), default=None)
+    has_unknown = any(lag is not None and lag > 0 and seconds is None for lag, seconds in pairs)
     return None if has_unknown and not worst else worst
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Look:
+class Snapshot:
     """A snapshot of groups at one moment, in seconds since 1970, and what the cluster refused."""
 
     at: float
-    groups: Mapping[str, SeenGroup]
+    groups: Mapping[str, GroupSnapshot]
     refused: tuple[Refusal, ...] = ()
 
 
 # Summaries, for output that shows no partitions
 
 
-class GroupSum(NamedTuple):
+class GroupSummary(NamedTuple):
     """A summary of a `GroupSnapshot`, without its partitions."""
 
     group: Group
@@ -160,14 +160,14 @@ class GroupSum(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sums:
+class GroupSummaries:
     """Summaries of groups, and what the cluster refused."""
 
-    groups: Mapping[str, GroupSum]
+    groups: Mapping[str, GroupSummary]
     refused: tuple[Refusal, ...] = ()
 
 
-def sum_up(group: Group, commits: Commits, bounds: Mapping[str, Mapping[int, Bounds]]) -> GroupSum:
+def summarize(group: Group, commits: Commits, bounds: Mapping[str, Mapping[int, Bounds]]) -> GroupSummary:
     """Summarises a group from whole columns: there may be tens of thousands of partitions. Bounds of logs are by topic
     and partition."""
     lags: list[int | None] = []
@@ -176,15 +176,15 @@ def sum_up(group: Group, commits: Commits, bounds: Mapping[str, Mapping[int, Bou
     topics = {each.topic for each in commits.topics}
     if group.members:
         topics.update(tp.topic for tp in group.owners)
-    return GroupSum(group, tuple(sorted(topics)), added(lags))
+    return GroupSummary(group, tuple(sorted(topics)), sum_known(lags))
 
 
 def _lags(commits: TopicCommits, bounds: Iterable[Bounds | None]) -> Iterable[int | None]:
     """Computes `lag_of` for each partition."""
     rows = zip(commits.offsets, bounds, strict=True)
     counted = [None if found is None else found.end - offset for offset, found in rows]
-    return map(_told_or, commits.told_lags, counted) if commits.told_lags else counted
+    return map(_reported_or, commits.reported_lags, counted) if commits.reported_lags else counted
 
 
-def _told_or(told: int | None, counted: int | None) -> int | None:
-    return counted if told is None else told
+def _reported_or(reported: int | None, counted: int | None) -> int | None:
+    return counted if reported is None else reported

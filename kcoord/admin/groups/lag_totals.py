@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from itertools import groupby
 
-from kcoord.admin.groups.group_snapshot import Look, SeenGroup, SeenPartition, added, longest
+from kcoord.admin.groups.group_snapshot import GroupSnapshot, PartitionLag, Snapshot, max_known, sum_known
 
 
-class Grain(StrEnum):
+class GroupBy(StrEnum):
     """What one row of lag covers."""
 
     GROUP = "group"
@@ -17,7 +17,7 @@ class Grain(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LagLine:
+class LagRow:
     """The lag of a group, of a topic within one group, or of a partition. `unknown` partitions have no committed
     offset, or a log that cannot be read; they are not part of the totals."""
 
@@ -30,46 +30,46 @@ class LagLine:
     seconds: float | None
 
 
-def lag_lines(look: Look, grain: Grain) -> list[LagLine]:
+def lag_rows(snapshot: Snapshot, by: GroupBy) -> list[LagRow]:
     return [
-        _line(seen.group.name, grain, partitions, look.at)
-        for seen in look.groups.values()
-        for partitions in _parts(seen, grain)
+        _row(seen.group.name, by, partitions, snapshot.at)
+        for seen in snapshot.groups.values()
+        for partitions in _parts(seen, by)
     ]
 
 
-def total(lines: Iterable[LagLine]) -> LagLine:
+def total(rows: Iterable[LagRow]) -> LagRow:
     """Adds up all rows as one row without a group."""
-    counted = list(lines)
-    return LagLine(
+    counted = list(rows)
+    return LagRow(
         group="",
         topic=None,
         partition=None,
-        partitions=sum(line.partitions for line in counted),
-        unknown=sum(line.unknown for line in counted),
-        lag=added(line.lag for line in counted),
-        seconds=longest((line.lag, line.seconds) for line in counted),
+        partitions=sum(row.partitions for row in counted),
+        unknown=sum(row.unknown for row in counted),
+        lag=sum_known(row.lag for row in counted),
+        seconds=max_known((row.lag, row.seconds) for row in counted),
     )
 
 
-def _parts(seen: SeenGroup, grain: Grain) -> list[Sequence[SeenPartition]]:
-    match grain:
-        case Grain.GROUP:
+def _parts(seen: GroupSnapshot, by: GroupBy) -> list[Sequence[PartitionLag]]:
+    match by:
+        case GroupBy.GROUP:
             return [seen.partitions]
-        case Grain.TOPIC:
-            return [tuple(own) for _, own in groupby(seen.partitions, key=lambda each: each.tp.topic)]
-        case Grain.PARTITION:
+        case GroupBy.TOPIC:
+            return [tuple(partitions) for _, partitions in groupby(seen.partitions, key=lambda each: each.tp.topic)]
+        case GroupBy.PARTITION:
             return [(each,) for each in seen.partitions]
 
 
-def _line(group: str, grain: Grain, partitions: Sequence[SeenPartition], at: float) -> LagLine:
+def _row(group: str, by: GroupBy, partitions: Sequence[PartitionLag], at: float) -> LagRow:
     lags = [each.lag for each in partitions]
-    return LagLine(
+    return LagRow(
         group=group,
-        topic=partitions[0].tp.topic if grain is not Grain.GROUP else None,
-        partition=partitions[0].tp.partition if grain is Grain.PARTITION else None,
+        topic=partitions[0].tp.topic if by is not GroupBy.GROUP else None,
+        partition=partitions[0].tp.partition if by is GroupBy.PARTITION else None,
         partitions=len(partitions),
         unknown=lags.count(None),
-        lag=lags[0] if grain is Grain.PARTITION else added(lags),
-        seconds=longest((each.lag, each.lag_seconds(at)) for each in partitions),
+        lag=lags[0] if by is GroupBy.PARTITION else sum_known(lags),
+        seconds=max_known((each.lag, each.lag_seconds(at)) for each in partitions),
     )

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
-from kcoord.admin.groups.group_snapshot import Look
+from kcoord.admin.groups.group_snapshot import Snapshot
 from kcoord.admin.model import TopicPartition
 
 COMMIT_INTERVAL: Final = 5.0
@@ -13,25 +13,25 @@ COMMIT_INTERVAL: Final = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pace:
+class Rate:
     """Records per second. `consumed` counts what was committed; None if too little is known."""
 
     consumed: float | None
     produced: float | None
 
     @property
-    def closing(self) -> float | None:
+    def net(self) -> float | None:
         """By how many records the lag shrinks each second; negative if it grows."""
         return None if self.consumed is None or self.produced is None else self.consumed - self.produced
 
 
-UNKNOWN_PACE: Final = Pace(consumed=None, produced=None)
+UNKNOWN_RATE: Final = Rate(consumed=None, produced=None)
 
 
-def paces(looks: Iterable[Look], group: str) -> dict[TopicPartition, Pace]:
+def partition_rates(snapshots: Iterable[Snapshot], group: str) -> dict[TopicPartition, Rate]:
     """Computes the rates of each partition over these snapshots, the oldest first."""
     sums: dict[TopicPartition, _Progress] = {}
-    for before, after in pairwise(look for look in looks if group in look.groups):
+    for before, after in pairwise(snapshot for snapshot in snapshots if group in snapshot.groups):
         earlier = {seen.tp: seen for seen in before.groups[group].partitions}
         for seen in after.groups[group].partitions:
             if old := earlier.get(seen.tp):
@@ -41,15 +41,15 @@ def paces(looks: Iterable[Look], group: str) -> dict[TopicPartition, Pace]:
                     progress.consumed(seen.committed.offset - old.committed.offset, seconds)
                 if old.bounds and seen.bounds:
                     progress.produced(seen.bounds.end - old.bounds.end, seconds)
-    return {tp: progress.pace() for tp, progress in sums.items()}
+    return {tp: progress.rate() for tp, progress in sums.items()}
 
 
-def total_pace(parts: Iterable[Pace]) -> Pace:
+def total_rate(parts: Iterable[Rate]) -> Rate:
     """Adds up the known rates of all partitions."""
     parts = list(parts)
-    consumed = [pace.consumed for pace in parts if pace.consumed is not None]
-    produced = [pace.produced for pace in parts if pace.produced is not None]
-    return Pace(consumed=sum(consumed) if consumed else None, produced=sum(produced) if produced else None)
+    consumed = [rate.consumed for rate in parts if rate.consumed is not None]
+    produced = [rate.produced for rate in parts if rate.produced is not None]
+    return Rate(consumed=sum(consumed) if consumed else None, produced=sum(produced) if produced else None)
 
 
 @dataclass(slots=True)
@@ -70,8 +70,8 @@ class _Progress:
         self._produced += max(0, records)
         self._produced_in += seconds
 
-    def pace(self) -> Pace:
-        return Pace(
+    def rate(self) -> Rate:
+        return Rate(
             consumed=self._consumed / self._consumed_in if self._consumed_in > 0 else None,
             produced=self._produced / self._produced_in if self._produced_in > 0 else None,
         )

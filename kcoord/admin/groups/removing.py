@@ -4,9 +4,9 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Final
 
-from kcoord.admin.cluster_client import LiveCluster
+from kcoord.admin.cluster_client import ClusterClient
 from kcoord.admin.interruption import NEVER, Stop
-from kcoord.admin.model import Group, LeavingMember, Member, Refusal
+from kcoord.admin.model import Group, Member, MemberToRemove, Refusal
 from kcoord.errors import ErrorCode
 
 MEMBERS_AT_ONCE: Final = 50  # in one batch; a stop takes effect between batches
@@ -35,10 +35,10 @@ def chosen_members(
     )
 
 
-def leaving(member: Member) -> LeavingMember:
+def member_to_remove(member: Member) -> MemberToRemove:
     """Identifies a member by both ids: a static member that has rejoined has a new member id, and must not be
     removed."""
-    return LeavingMember(member_id=member.member_id, instance_id=member.instance_id)
+    return MemberToRemove(member_id=member.member_id, instance_id=member.instance_id)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -48,14 +48,14 @@ class Removed:
     A member in `begun` without an error had no answer; a member in neither was not tried.
     """
 
-    errors: dict[LeavingMember, ErrorCode] = field(default_factory=dict)
-    begun: list[LeavingMember] = field(default_factory=list)
+    errors: dict[MemberToRemove, ErrorCode] = field(default_factory=dict)
+    begun: list[MemberToRemove] = field(default_factory=list)
     refused: tuple[Refusal, ...] = ()
     was_stopped: bool = False
 
 
 def remove(
-    cluster: LiveCluster, group: str, members: Collection[LeavingMember], *, reason: str, stop: Stop = NEVER
+    cluster: ClusterClient, group: str, members: Collection[MemberToRemove], *, reason: str, stop: Stop = NEVER
 ) -> Removed:
     """Removes these members in batches. No further batch begins after `stop` was requested. A KeyboardInterrupt leaves
     the members of the batch in flight without an answer."""

@@ -3,26 +3,26 @@
 import re
 from collections.abc import Collection, Sequence
 
-from kcoord.admin.cluster_client import LiveCluster
+from kcoord.admin.cluster_client import ClusterClient
 from kcoord.admin.model import Refusal
 from kcoord.admin.name_patterns import compile_name_pattern
 
 
-class NoneChosen(RuntimeError):
+class NoGroupSelected(RuntimeError):
     """No group was named, or none of the existing ones matches."""
 
 
-def choose(
-    cluster: LiveCluster, *, names: Sequence[str] = (), pattern: str | None = None, everything: bool = False
+def select_groups(
+    cluster: ClusterClient, *, names: Sequence[str] = (), pattern: str | None = None, everything: bool = False
 ) -> tuple[list[str], tuple[Refusal, ...]]:
     """Returns the names of the selected groups, and refusals of brokers that could not list theirs. Given names are not
     checked."""
     if not pattern and not everything:
         return list(dict.fromkeys(names)), ()
     listed = cluster.list_groups()
-    wanted = matching(listed.found, pattern) if pattern else sorted(listed.found)
+    wanted = matching_names(listed.found, pattern) if pattern else sorted(listed.found)
     if not wanted and not names and not listed.refused:
-        raise NoneChosen(
+        raise NoGroupSelected(
             f"no group matches {pattern!r}: there are {len(listed.found)}, see `kcoord groups list`"
             if pattern
             else "the cluster has no groups"
@@ -30,7 +30,7 @@ def choose(
     return list(dict.fromkeys((*names, *wanted))), listed.refused
 
 
-def matching(names: Collection[str], pattern: str) -> list[str]:
+def matching_names(names: Collection[str], pattern: str) -> list[str]:
     """Returns the names in which the pattern is found, sorted. Raises ValueError if it is not a regular expression."""
     try:
         found = compile_name_pattern(pattern)

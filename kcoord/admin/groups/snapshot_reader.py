@@ -5,26 +5,34 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from itertools import repeat
 from typing import Final, NamedTuple
 
-from kcoord.admin.cluster_client import LiveCluster
+from kcoord.admin.cluster_client import ClusterClient
 from kcoord.admin.groups.committed_offsets import Commits
-from kcoord.admin.groups.group_snapshot import Look, SeenGroup, SeenPartition, Sums, Unowned, lag_of, sum_up
+from kcoord.admin.groups.group_snapshot import (
+    GroupSnapshot,
+    GroupSummaries,
+    PartitionLag,
+    Snapshot,
+    UnownedPartitions,
+    lag_of,
+    summarize,
+)
 from kcoord.admin.model import Bounds, Committed, Group, Position, Refusal, TopicPartition, rows_of
 
 GROUPS_AT_ONCE: Final = 500
-MOST_GROUPS_WITH_TIMES: Final = 200
+MAX_GROUPS_WITH_TIMES: Final = 200
 """For more groups record times are read only on request: each position is one fetch from the log."""
 
 Advance = Callable[[int], None]
 
 
-def look(
-    cluster: LiveCluster,
+def read_snapshot(
+    cluster: ClusterClient,
     groups: Collection[str],
     *,
     at: float,
     with_times: bool,
     advance: Advance = lambda _: None,
-) -> Look:
+) -> Snapshot:
     """Describes the groups, with their committed offsets and the bounds of those logs. `advance` gets the number of
     groups of each batch that is done."""
     read = _read(cluster, groups, advance, with_times=with_times)
@@ -36,16 +44,18 @@ def look(
         if times or group.owners:
             seen[name] = _seen(group, commits, read.bounds, times)
         else:
-            seen[name] = SeenGroup(group=group, partitions=Unowned(commits.in_order(), by_topic))
-    return Look(at=at, groups=seen, refused=tuple(dict.fromkeys(refused)))
+            seen[name] = GroupSnapshot(group=group, partitions=UnownedPartitions(commits.in_order(), by_topic))
+    return Snapshot(at=at, groups=seen, refused=tuple(dict.fromkeys(refused)))
 
 
-def sums(cluster: LiveCluster, groups: Collection[str], *, advance: Advance = lambda _: None) -> Sums:
+def read_summaries(
+    cluster: ClusterClient, groups: Collection[str], *, advance: Advance = lambda _: None
+) -> GroupSummaries:
     """Reads summaries, without single partitions."""
     read = _read(cluster, groups, advance, with_times=False)
     bounds = _by_topic(read.bounds)
-    found = {name: sum_up(group, read.commits.get(name, Commits()), bounds) for name, group in read.groups.items()}
-    return Sums(groups=found, refused=tuple(dict.fromkeys(read.refused)))
+    found = {name: summarize(group, read.commits.get(name, Commits()), bounds) for name, group in read.groups.items()}
+    return GroupSummaries(groups=found, refused=tuple(dict.fromkeys(read.refused)))
 
 
 def _by_topic(bounds: Mapping[TopicPartition, Bounds]) -> Mapping[str, Mapping[int, Bounds]]:
@@ -65,17 +75,17 @@ class _Read(NamedTuple):
     refused: tuple[Refusal, ...]
 
 
-def _read(cluster: LiveCluster, groups: Collection[str], advance: Advance, *, with_times: bool) -> _Read:
+def _read(cluster: ClusterClient, groups: Collection[str], advance: Advance, *, with_times: bool) -> _Read:
     refused: list[Refusal] = []
     described: dict[str, Group] = {}
     commits: dict[str, Commits] = {}
     names = list(groups)
     for start in range(0, len(names), GROUPS_AT_ONCE):
         chunk = names[start : start + GROUPS_AT_ONCE]
-        told, committed = cluster.describe_with_commits(chunk)
-        described |= told.found
+        answers, committed = cluster.describe_with_commits(chunk)
+        described |= answers.found
         commits |= committed.found
-        refused += (*told.refused, *committed.refused)
+        refused += (*answers.refused, *committed.refused)
         advance(len(chunk))
     partitions = _all_partitions(described.values(), commits.values())
     in_order = {name: described[name] for name in names if name in described}
@@ -99,7 +109,7 @@ def _all_partitions(groups: Iterable[Group], commits: Iterable[Commits]) -> set[
     numbers: dict[str, set[int]] = defaultdict(set)
     for topic in [topic for offsets in commits for topic in offsets.topics]:
         numbers[topic.topic].update(topic.partitions)
-    committed = {TopicPartition(topic, number) for topic, own in numbers.items() for number in own}
+    committed = {TopicPartition(topic, number) for topic, indexes in numbers.items() for number in indexes}
     return committed.union(*(group.owners for group in groups if group.members))
 
 
@@ -108,14 +118,14 @@ def _seen(
     commits: Commits,
     bounds: Mapping[TopicPartition, Bounds],
     times: Mapping[Position, int],
-) -> SeenGroup:
+) -> GroupSnapshot:
     owners, offsets = group.owners, commits.by_partition
     partitions = sorted({*offsets, *owners}) if owners else sorted(offsets)
     committed, ends = [offsets.get(tp) for tp in partitions], [bounds.get(tp) for tp in partitions]
     next_records = map(_next_record, repeat(times), partitions, committed, ends) if times else repeat(None)
     lags = map(lag_of, committed, ends)
-    seen = rows_of(SeenPartition, partitions, committed, ends, map(owners.get, partitions), lags, next_records)
-    return SeenGroup(group=group, partitions=tuple(seen))
+    seen = rows_of(PartitionLag, partitions, committed, ends, map(owners.get, partitions), lags, next_records)
+    return GroupSnapshot(group=group, partitions=tuple(seen))
 
 
 def _next_record(

@@ -23,29 +23,29 @@ from kcoord.admin.model import (
     Committed,
     FoundOffset,
     Group,
-    LeavingMember,
     ListedGroup,
+    MemberToRemove,
     Node,
     Position,
     Refusal,
     Topic,
     TopicPartition,
-    read_on,
+    next_positions,
 )
 from kcoord.admin.record_marks import RecordMark
-from kcoord.admin.retry import PASSING, Round, settle
+from kcoord.admin.retry import RETRIABLE, Attempt, retry_until_resolved
 from kcoord.admin.waiting import Waits
 from kcoord.errors import ErrorCode
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")
 
-_theirs: Final[Any] = admin  # its type stubs do not cover what it exports
+_admin_module: Final[Any] = admin  # its type stubs do not cover what it exports
 
 AT_ONCE: Final = 100  # concurrent operations
 NO_EPOCH: Final = -1
 LATEST, EARLIEST = -1, -2
-_ONCE: Final = PASSING - {ErrorCode.network_exception, ErrorCode.request_timed_out}  # possibly done
+_SAFE_TO_RETRY: Final = RETRIABLE - {ErrorCode.network_exception, ErrorCode.request_timed_out}  # possibly done
 
 
 _AS_KAFKA_PRINTS: Final = str.maketrans("+/", "-_")  # topic ids: base64 for URLs
@@ -74,7 +74,7 @@ class LibrdkafkaCluster:
         def start(pending: list[str]) -> "Mapping[str, Future[Any]]":
             return self._admin.describe_topics(TopicCollection(pending), request_timeout=self._timeout)
 
-        return self._each(wanted, start, lambda _, told: _topic(told), lambda name: f"topic {name}")
+        return self._each(wanted, start, lambda _, result: _topic(result), lambda name: f"topic {name}")
 
     def list_groups(self, *, states: Collection[str] = (), types: Collection[str] = ()) -> Answers[str, ListedGroup]:
         return librdkafka_groups.list_groups(self._link, states=states, types=types)
@@ -91,7 +91,9 @@ class LibrdkafkaCluster:
             ]
             return {name: future for answer in answers for name, future in answer.items()}
 
-        return self._each(groups, start, lambda _, told: _commits(told.topic_partitions), lambda name: f"group {name}")
+        return self._each(
+            groups, start, lambda _, result: _commits(result.topic_partitions), lambda name: f"group {name}"
+        )
 
     def describe_with_commits(self, names: Collection[str]) -> tuple[Answers[str, Group], Answers[str, Commits]]:
         described = self.describe_groups(names)
@@ -109,7 +111,7 @@ class LibrdkafkaCluster:
         self, partitions: Collection[TopicPartition], positions: Collection[Position]
     ) -> tuple[Answers[TopicPartition, Bounds], Answers[Position, int]]:
         bounds = self.bounds(partitions)
-        return bounds, self.timestamps(read_on(positions, bounds.found))
+        return bounds, self.timestamps(next_positions(positions, bounds.found))
 
     def offsets_at(self, timestamps: Mapping[TopicPartition, int]) -> Answers[TopicPartition, FoundOffset]:
         def start(pending: list[TopicPartition]) -> "Mapping[TopicPartition, Future[Any]]":
@@ -117,7 +119,7 @@ class LibrdkafkaCluster:
             answers = self._admin.list_offsets(wanted, request_timeout=self._timeout)
             return {TopicPartition(each.topic, each.partition): future for each, future in answers.items()}
 
-        return self._each(timestamps, start, lambda _, told: _found(told), lambda tp: f"topic {tp.topic}")
+        return self._each(timestamps, start, lambda _, result: _found(result), lambda tp: f"topic {tp.topic}")
 
     def timestamps(self, positions: Collection[Position]) -> Answers[Position, int]:
         return self._read_records(positions, librdkafka_times.timestamps)
@@ -126,10 +128,10 @@ class LibrdkafkaCluster:
         return self._read_records(positions, librdkafka_times.record_marks)
 
     def topic_configs(self, topics: Collection[str]) -> Answers[str, Mapping[str, str]]:
-        return self._configs(_theirs.ResourceType.TOPIC, topics, "topic")
+        return self._configs(_admin_module.ResourceType.TOPIC, topics, "topic")
 
     def group_configs(self, groups: Collection[str]) -> Answers[str, Mapping[str, str]]:
-        return self._configs(_theirs.ResourceType.GROUP, groups, "group")
+        return self._configs(_admin_module.ResourceType.GROUP, groups, "group")
 
     # Changing
 
@@ -148,7 +150,11 @@ class LibrdkafkaCluster:
             return answers
 
         answers = self._each(
-            [group], start, lambda _, told: _errors(told.topic_partitions), lambda _: f"group {group}", passing=_ONCE
+            [group],
+            start,
+            lambda _, result: _errors(result.topic_partitions),
+            lambda _: f"group {group}",
+            retriable=_SAFE_TO_RETRY,
         )
         if group not in answers.found:
             whole = answers.refused[0].error if answers.refused else ErrorCode.unknown_server_error
@@ -171,7 +177,9 @@ class LibrdkafkaCluster:
             )
             return answers
 
-        answers = self._each(names, start, lambda _, __: ErrorCode.none, lambda name: f"group {name}", passing=_ONCE)
+        answers = self._each(
+            names, start, lambda _, __: ErrorCode.none, lambda name: f"group {name}", retriable=_SAFE_TO_RETRY
+        )
         failed = {refusal.what: refusal.error for refusal in answers.refused}
         errors = {
             name: ErrorCode.none
@@ -182,8 +190,8 @@ class LibrdkafkaCluster:
         return Answers(found=errors, refused=answers.refused)
 
     def remove_members(
-        self, group: str, members: Collection[LeavingMember], *, reason: str
-    ) -> Answers[LeavingMember, ErrorCode]:
+        self, group: str, members: Collection[MemberToRemove], *, reason: str
+    ) -> Answers[MemberToRemove, ErrorCode]:
         return _cannot(f"group {group}", members, "confluent-kafka cannot remove members")
 
     def close(self) -> None:
@@ -207,12 +215,12 @@ class LibrdkafkaCluster:
 
     def _configs(self, kind: Any, names: Collection[str], what: str) -> Answers[str, Mapping[str, str]]:
         def start(pending: list[str]) -> "Mapping[str, Future[Any]]":
-            resources = [_theirs.ConfigResource(kind, name) for name in pending]
+            resources = [_admin_module.ConfigResource(kind, name) for name in pending]
             answers = self._admin.describe_configs(resources, request_timeout=self._timeout)
             return {resource.name: future for resource, future in answers.items()}
 
-        def read(_: str, told: Any) -> Mapping[str, str]:
-            return {name: entry.value for name, entry in told.items() if entry.value is not None}
+        def read(_: str, result: Any) -> Mapping[str, str]:
+            return {name: entry.value for name, entry in result.items() if entry.value is not None}
 
         return self._each(names, start, read, lambda name: f"{what} {name}")
 
@@ -223,29 +231,29 @@ class LibrdkafkaCluster:
         read: Callable[[Key, Any], Value],
         what: Callable[[Key], str],
         *,
-        passing: frozenset[ErrorCode] = PASSING,
+        retriable: frozenset[ErrorCode] = RETRIABLE,
     ) -> Answers[Key, Value]:
         """Asks for all keys, some at a time, and retries those with a retriable error."""
 
-        def ask(pending: list[Key], told: Round[Key, Value]) -> None:
+        def ask(pending: list[Key], attempt: Attempt[Key, Value]) -> None:
             for first in range(0, len(pending), AT_ONCE):
                 futures = start(pending[first : first + AT_ONCE])
                 self._link.wait_for(list(futures.values()))
                 for key, future in futures.items():
                     try:
-                        told.found[key] = read(key, future.result())
+                        attempt.found[key] = read(key, future.result())
                     except KafkaException as error:
-                        told.refuse(key, what(key), *protocol_error(error.args[0]))
+                        attempt.refuse(key, what(key), *protocol_error(error.args[0]))
 
-        return settle(keys, ask, patience=self._timeout, passing=passing)
+        return retry_until_resolved(keys, ask, timeout=self._timeout, retriable=retriable)
 
 
-def _topic(told: Any) -> Topic:
+def _topic(described: Any) -> Topic:
     return Topic(
-        name=told.name,
-        id=None if told.topic_id is None else str(told.topic_id).translate(_AS_KAFKA_PRINTS),
-        is_internal=told.is_internal,
-        leaders={each.id: -1 if each.leader is None else each.leader.id for each in told.partitions},
+        name=described.name,
+        id=None if described.topic_id is None else str(described.topic_id).translate(_AS_KAFKA_PRINTS),
+        is_internal=described.is_internal,
+        leaders={each.id: -1 if each.leader is None else each.leader.id for each in described.partitions},
     )
 
 
@@ -253,13 +261,13 @@ def _has(topic: Topic | None, tp: TopicPartition) -> bool:
     return topic is not None and tp.partition in topic.leaders
 
 
-def _commits(told: Iterable[Any]) -> Commits:
+def _commits(partitions: Iterable[Any]) -> Commits:
     """Parses committed offsets, without metadata: confluent-kafka 2.16 reads past the end of metadata that has no NUL.
 
     An error of a partition is raised: otherwise it would look as if nothing were committed there.
     """
     commits = {}
-    for each in told:
+    for each in partitions:
         if each.error is not None:
             raise KafkaException(each.error)
         if each.offset >= 0:
@@ -267,12 +275,12 @@ def _commits(told: Iterable[Any]) -> Commits:
     return commits_of(commits)
 
 
-def _errors(told: Iterable[Any]) -> dict[TopicPartition, ErrorCode]:
+def _errors(partitions: Iterable[Any]) -> dict[TopicPartition, ErrorCode]:
     return {
         TopicPartition(each.topic, each.partition): ErrorCode.none
         if each.error is None
         else protocol_error(each.error)[0]
-        for each in told
+        for each in partitions
     }
 
 
@@ -284,16 +292,16 @@ def _their_commit(tp: TopicPartition, committed: Committed) -> TheirPartition:
 
 
 def _spec(timestamp: int) -> Any:
-    special = {LATEST: _theirs.OffsetSpec.latest, EARLIEST: _theirs.OffsetSpec.earliest}
-    return special[timestamp]() if timestamp in special else _theirs.OffsetSpec.for_timestamp(timestamp)
+    special = {LATEST: _admin_module.OffsetSpec.latest, EARLIEST: _admin_module.OffsetSpec.earliest}
+    return special[timestamp]() if timestamp in special else _admin_module.OffsetSpec.for_timestamp(timestamp)
 
 
-def _found(told: Any) -> FoundOffset:
-    return FoundOffset(told.offset, told.timestamp, _epoch(told))
+def _found(result: Any) -> FoundOffset:
+    return FoundOffset(result.offset, result.timestamp, _epoch(result))
 
 
-def _epoch(told: Any) -> int:
-    return NO_EPOCH if told.leader_epoch is None else told.leader_epoch
+def _epoch(result: Any) -> int:
+    return NO_EPOCH if result.leader_epoch is None else result.leader_epoch
 
 
 def _cannot(what: str, parts: Collection[Key], why: str) -> Answers[Key, ErrorCode]:

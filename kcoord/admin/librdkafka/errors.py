@@ -15,7 +15,7 @@ from kcoord.errors import ErrorCode
 _KNOWN_CODES: Final = {code.value for code in ErrorCode}
 
 # librdkafka's internal errors are negative. These concern only a part of the request and become that part's error.
-_OF_A_PART: Final = {
+_PARTIAL_ERRORS: Final = {
     KafkaError._UNKNOWN_TOPIC: ErrorCode.unknown_topic_or_partition,
     KafkaError._UNKNOWN_PARTITION: ErrorCode.unknown_topic_or_partition,
     KafkaError._UNKNOWN_GROUP: ErrorCode.group_id_not_found,
@@ -38,10 +38,10 @@ def protocol_error(error: KafkaError) -> tuple[ErrorCode, str]:
     code = error.code()
     if code in _KNOWN_CODES:
         return ErrorCode(code), ""
-    return _OF_A_PART.get(code, ErrorCode.unknown_server_error), f"librdkafka: {in_words(error.str())}"
+    return _PARTIAL_ERRORS.get(code, ErrorCode.unknown_server_error), f"librdkafka: {clean_message(error.str())}"
 
 
-def in_words(text: str) -> str:
+def clean_message(text: str) -> str:
     """Removes details of librdkafka's internals from a message: "127.0.0.1:9092: Connection refused" remains."""
     return in_one_line(_BROKER.sub(r"\1: ", _NOISE.sub("", text)).strip())
 
@@ -50,22 +50,22 @@ def cannot_connect(error: KafkaError | None, bootstrap: str, timeout: float) -> 
     """Explains why no broker answers, by the last error that librdkafka reported of its connections."""
     if error is None:
         return NoAnswer(f"{bootstrap}: no broker has answered within {timeout:g} s")
-    told = in_words(error.str())
+    text = clean_message(error.str())
     match error.code():
         case KafkaError._AUTHENTICATION:
-            return LoginFailed(f"{told}; check the user, the password and sasl.mechanism")
+            return LoginFailed(f"{text}; check the user, the password and sasl.mechanism")
         case KafkaError._SSL:
-            return TlsFailed(f"{told}; check security.protocol and the certificates")
+            return TlsFailed(f"{text}; check security.protocol and the certificates")
         case KafkaError._RESOLVE:
-            return Unreachable(f"{told}; check the name of the host")
+            return Unreachable(f"{text}; check the name of the host")
         case _:
-            return Unreachable(f"{told}; check the address, and security.protocol")
+            return Unreachable(f"{text}; check the address, and security.protocol")
 
 
 def bad_settings(error: KafkaException, configuration: Mapping[str, Any]) -> BadConnection:
     """Explains why librdkafka creates no client from a configuration."""
-    said = without_secrets(in_words(error.args[0].str()), configuration)
-    return BadConnection(f"librdkafka cannot use these settings: {said}")
+    text = without_secrets(clean_message(error.args[0].str()), configuration)
+    return BadConnection(f"librdkafka cannot use these settings: {text}")
 
 
 def without_secrets(text: str, configuration: Mapping[str, Any]) -> str:

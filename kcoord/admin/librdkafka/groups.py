@@ -15,15 +15,17 @@ from confluent_kafka import ConsumerGroupState, ConsumerGroupType, KafkaExceptio
 from kcoord.admin.librdkafka.errors import protocol_error
 from kcoord.admin.librdkafka.link import Link
 from kcoord.admin.model import Answers, Group, GroupType, ListedGroup, Member, Node, Refusal, TopicPartition
-from kcoord.admin.retry import Round, settle
+from kcoord.admin.retry import Attempt, retry_until_resolved
 from kcoord.errors import ErrorCode
 from kcoord.protocol.consumer_protocol import read_subscription
 from kcoord.protocol.frames import CorruptMessage
 
-UNTOLD: Final = "librdkafka does not tell of groups of this type"
+NOT_DESCRIBED: Final = "librdkafka does not tell of groups of this type"
 CONSUMER: Final = "consumer"
 _DEAD: Final = "Dead"
-_FEW: Final = 5  # up to so many groups get an older call each; for more, one call describes all groups of the cluster
+_MAX_SINGLE_LISTINGS: Final = (
+    5  # up to so many groups get an older call each; for more, one call describes all groups of the cluster
+)
 _UNKNOWN_NODE: Final = Node(id=-1, host="", port=-1)
 
 _STATES: Final = {
@@ -69,34 +71,36 @@ def _unlisted(error: KafkaException) -> Refusal:
 
 
 def describe_groups(link: Link, names: Collection[str]) -> Answers[str, Group]:
-    def ask(pending: list[str], told: Round[str, Group]) -> None:
+    def ask(pending: list[str], attempt: Attempt[str, Group]) -> None:
         futures = link.admin.describe_consumer_groups(pending, request_timeout=link.timeout)
         link.wait_for(list(futures.values()))
         older = _older(link, pending)
         for name, future in futures.items():
             try:
-                _tell(name, future.result(), older.get(name), told)
+                _record_group(name, future.result(), older.get(name), attempt)
             except KafkaException as error:
                 if _is_described(older.get(name)):
-                    told.found[name] = _group_of_others(older[name])
+                    attempt.found[name] = _foreign_group(older[name])
                 else:
-                    told.refuse(name, f"group {name}", *protocol_error(error.args[0]))
+                    attempt.refuse(name, f"group {name}", *protocol_error(error.args[0]))
 
-    return settle(names, ask, patience=link.timeout)
+    return retry_until_resolved(names, ask, timeout=link.timeout)
 
 
-def _tell(name: str, described: Any, older: Any, told: Round[str, Group]) -> None:
+def _record_group(name: str, described: Any, older: Any, attempt: Attempt[str, Group]) -> None:
     if described.state is not ConsumerGroupState.DEAD or described.members:
-        told.found[name] = _group(described, older)
+        attempt.found[name] = _group(described, older)
     elif older is not None:
-        told.refuse(name, f"group {name}", ErrorCode.unsupported_version, UNTOLD)
+        attempt.refuse(name, f"group {name}", ErrorCode.unsupported_version, NOT_DESCRIBED)
     else:
-        told.refuse(name, f"group {name}", ErrorCode.group_id_not_found)
+        attempt.refuse(name, f"group {name}", ErrorCode.group_id_not_found)
 
 
 def _older(link: Link, names: list[str]) -> Mapping[str, Any]:
     wanted = set(names)
-    listings = [_older_listing(link, name) for name in names] if len(names) <= _FEW else [_older_listing(link)]
+    listings = (
+        [_older_listing(link, name) for name in names] if len(names) <= _MAX_SINGLE_LISTINGS else [_older_listing(link)]
+    )
     return {each.id: each for listing in listings for each in listing if each.id in wanted}
 
 
@@ -132,7 +136,7 @@ def _group(described: Any, older: Any) -> Group:
     )
 
 
-def _group_of_others(older: Any) -> Group:
+def _foreign_group(older: Any) -> Group:
     """Builds a group that is not of consumers, such as Kafka Connect's: describe_consumer_groups refuses it."""
     return Group(
         name=older.id,

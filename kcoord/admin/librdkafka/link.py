@@ -14,15 +14,15 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
 from kcoord.admin.cluster_client import Refused
-from kcoord.admin.librdkafka.errors import bad_settings, cannot_connect, in_words, without_secrets
+from kcoord.admin.librdkafka.errors import bad_settings, cannot_connect, clean_message, without_secrets
 from kcoord.admin.waiting import Waits
 from kcoord.client.connect_errors import Disconnected, NoAnswer
 
-LOOK_EVERY: Final = 0.05  # seconds between polls for callbacks while an operation runs
+POLL_INTERVAL: Final = 0.05  # seconds between polls for callbacks while an operation runs
 
 # Waiting does not help against these. It may help against an unreachable broker, if another one was reached.
-_HOPELESS: Final = (KafkaError._AUTHENTICATION, KafkaError._SSL)
-_OF_CONNECTIONS: Final = (*_HOPELESS, KafkaError._TRANSPORT, KafkaError._RESOLVE, KafkaError._TIMED_OUT)
+_FATAL: Final = (KafkaError._AUTHENTICATION, KafkaError._SSL)
+_CONNECTION_ERRORS: Final = (*_FATAL, KafkaError._TRANSPORT, KafkaError._RESOLVE, KafkaError._TIMED_OUT)
 _UNANSWERED: Final = (KafkaError._TIMED_OUT, KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN)
 
 _silent: Final = logging.Logger("librdkafka")  # has no parent: librdkafka's connection logs reach no handler
@@ -38,7 +38,7 @@ class Link:
         self._waits = waits or Waits()
         self.configuration = {**configuration, "logger": _silent}
         self._bootstrap = str(configuration.get("bootstrap.servers", ""))
-        self._trouble: KafkaError | None = None
+        self._last_error: KafkaError | None = None
         self._are_all_down = False
         self._is_connected = False
         self.admin = self._new_client()
@@ -58,18 +58,18 @@ class Link:
         """Waits until all have finished or failed. Raises CannotConnect as soon as it is clear that they will not."""
         deadline = time.monotonic() + self.timeout + 5.0  # librdkafka has its own timeout; this is the last resort
         with self._waits.on(f"{self._bootstrap}, asked by librdkafka"):
-            while wait(futures, timeout=LOOK_EVERY).not_done:
+            while wait(futures, timeout=POLL_INTERVAL).not_done:
                 self.admin.poll(0)
-                if self._is_hopeless():
-                    raise self._why()
+                if self._cannot_connect():
+                    raise self._connect_error()
                 if time.monotonic() > deadline:
                     raise NoAnswer(f"{self._bootstrap}: librdkafka has not answered within {self.timeout:g} s")
         self.admin.poll(0)
 
     def refused(self, error: KafkaException) -> Refused:
         """Builds the error for a request that was refused as a whole, without secrets."""
-        said = without_secrets(in_words(error.args[0].str()), self.configuration)
-        return Refused(f"{self._bootstrap}: {said}")
+        text = without_secrets(clean_message(error.args[0].str()), self.configuration)
+        return Refused(f"{self._bootstrap}: {text}")
 
     def close(self) -> None:
         """Drops the client: librdkafka ends its threads when nothing refers to it any more."""
@@ -81,29 +81,29 @@ class Link:
         except KafkaException as error:
             self.admin.poll(0)
             if error.args[0].code() in _UNANSWERED:
-                raise self._why() from None
+                raise self._connect_error() from None
             raise self.refused(error) from None
 
     def _new_client(self) -> AdminClient:
-        configuration: dict[str, Any] = {**self.configuration, "error_cb": self._hear}
+        configuration: dict[str, Any] = {**self.configuration, "error_cb": self._on_error}
         try:
             return AdminClient(configuration)
         except KafkaException as error:
             raise bad_settings(error, self.configuration) from None
 
-    def _hear(self, error: KafkaError) -> None:
+    def _on_error(self, error: KafkaError) -> None:
         if error.code() == KafkaError._ALL_BROKERS_DOWN:
             self._are_all_down = True
-        elif error.code() in _OF_CONNECTIONS and not self._has_hopeless_trouble():
-            self._trouble = error
+        elif error.code() in _CONNECTION_ERRORS and not self._has_fatal_error():
+            self._last_error = error
 
-    def _has_hopeless_trouble(self) -> bool:
-        return self._trouble is not None and self._trouble.code() in _HOPELESS
+    def _has_fatal_error(self) -> bool:
+        return self._last_error is not None and self._last_error.code() in _FATAL
 
-    def _is_hopeless(self) -> bool:
-        return self._has_hopeless_trouble() or (self._are_all_down and not self._is_connected)
+    def _cannot_connect(self) -> bool:
+        return self._has_fatal_error() or (self._are_all_down and not self._is_connected)
 
-    def _why(self) -> ConnectionError:
-        if self._trouble is None and self._are_all_down:
+    def _connect_error(self) -> ConnectionError:
+        if self._last_error is None and self._are_all_down:
             return Disconnected(f"{self._bootstrap}: every connection is closed at once; check security.protocol")
-        return cannot_connect(self._trouble, self._bootstrap, self.timeout)
+        return cannot_connect(self._last_error, self._bootstrap, self.timeout)

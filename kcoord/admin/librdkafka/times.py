@@ -50,7 +50,7 @@ def timestamps(link: Link, positions: Collection[Position]) -> Answers[Position,
         if (timestamp := _time_of(message)) is not None:
             found[position] = timestamp
 
-    return Answers(found=found, refused=_read(link, positions, _Reading(take, TIMES)))
+    return Answers(found=found, refused=_read(link, positions, _RecordReader(take, TIMES)))
 
 
 def record_marks(link: Link, positions: Collection[Position]) -> Answers[Position, RecordMark]:
@@ -64,7 +64,7 @@ def record_marks(link: Link, positions: Collection[Position]) -> Answers[Positio
             checksum=checksum_of(message.key(), message.value()),
         )
 
-    return Answers(found=found, refused=_read(link, positions, _Reading(take, RECORDS)))
+    return Answers(found=found, refused=_read(link, positions, _RecordReader(take, RECORDS)))
 
 
 def _time_of(message: Any) -> int | None:
@@ -72,22 +72,22 @@ def _time_of(message: Any) -> int | None:
     return None if kind == TIMESTAMP_NOT_AVAILABLE or timestamp == NO_TIMESTAMP else int(timestamp)
 
 
-class _Reading(NamedTuple):
+class _RecordReader(NamedTuple):
     """What is done with each record, and how refusals name it."""
 
     take: Callable[[Position, Any], None]
     what: str
 
 
-def _read(link: Link, positions: Collection[Position], reading: _Reading) -> tuple[Refusal, ...]:
+def _read(link: Link, positions: Collection[Position], reading: _RecordReader) -> tuple[Refusal, ...]:
     """Reads all positions. Several positions in one partition are read one after the other."""
     if not positions:
         return ()
     consumer = _new_consumer(link)
     try:
         refused: dict[Refusal, None] = {}
-        for turn in _turns(positions):
-            _read_turn(consumer, turn, reading, refused, patience=link.timeout)
+        for batch in _batches(positions):
+            _read_batch(consumer, batch, reading, refused, timeout=link.timeout)
         return tuple(refused)
     except KafkaException as error:
         raise link.refused(error) from None
@@ -103,7 +103,7 @@ def _new_consumer(link: Link) -> Consumer:
         raise bad_settings(error, link.configuration) from None
 
 
-def _turns(positions: Collection[Position]) -> Iterable[Mapping[TopicPartition, int]]:
+def _batches(positions: Collection[Position]) -> Iterable[Mapping[TopicPartition, int]]:
     """Splits positions into batches of limited size, with each partition at most once in a batch."""
     waiting: dict[TopicPartition, list[int]] = defaultdict(list)
     for tp, offset in dict.fromkeys(positions):
@@ -114,22 +114,22 @@ def _turns(positions: Collection[Position]) -> Iterable[Mapping[TopicPartition, 
         waiting = defaultdict(list, {tp: offsets for tp, offsets in waiting.items() if offsets})
 
 
-def _read_turn(
+def _read_batch(
     consumer: Consumer,
-    turn: Mapping[TopicPartition, int],
-    reading: _Reading,
+    batch: Mapping[TopicPartition, int],
+    reading: _RecordReader,
     refused: dict[Refusal, None],
     *,
-    patience: float,
+    timeout: float,
 ) -> None:
-    waiting = dict(turn)
-    consumer.assign([TheirPartition(tp.topic, tp.partition, offset) for tp, offset in turn.items()])
-    deadline = time.monotonic() + patience
+    waiting = dict(batch)
+    consumer.assign([TheirPartition(tp.topic, tp.partition, offset) for tp, offset in batch.items()])
+    deadline = time.monotonic() + timeout
     while waiting and time.monotonic() < deadline:
         for message in consumer.consume(num_messages=len(waiting), timeout=0.1):
             done = [tp for tp in waiting if _concerns(message, tp)]  # empty for a record of a finished partition
             for tp in done:
-                _tell((tp, waiting.pop(tp)), message, reading, refused)
+                _record_message((tp, waiting.pop(tp)), message, reading, refused)
             if done:
                 consumer.incremental_unassign([TheirPartition(*tp) for tp in done])
     for tp in waiting:
@@ -142,7 +142,7 @@ def _concerns(message: Any, tp: TopicPartition) -> bool:
     return bool(message.topic() == tp.topic and message.partition() in (tp.partition, ANY_PARTITION, None))
 
 
-def _tell(position: Position, message: Any, reading: _Reading, refused: dict[Refusal, None]) -> None:
+def _record_message(position: Position, message: Any, reading: _RecordReader, refused: dict[Refusal, None]) -> None:
     error = message.error()
     if error is None:
         reading.take(position, message)

@@ -13,20 +13,20 @@ from enum import Enum, StrEnum, auto
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from kcoord.admin.cluster_client import LiveCluster
-from kcoord.admin.formatting import say_some
+from kcoord.admin.cluster_client import ClusterClient
+from kcoord.admin.formatting import first_few
 from kcoord.admin.interruption import NEVER, Stop
 from kcoord.admin.model import Answers, Committed, TopicPartition
-from kcoord.admin.offsets.checking import WorldChanged, differences
-from kcoord.admin.offsets.cluster_state import Logs, read_groups, read_logs
-from kcoord.admin.offsets.files.undo_files import UndoPlace, undo_of, write_undo
-from kcoord.admin.offsets.plans import Change, GroupPlan, Plan
+from kcoord.admin.offsets.checking import StalePlan, differences
+from kcoord.admin.offsets.cluster_state import CurrentLogs, read_groups, read_logs
+from kcoord.admin.offsets.files.undo_files import UndoDestination, undo_of, write_undo
+from kcoord.admin.offsets.plans import GroupPlan, OffsetChange, Plan
 from kcoord.errors import ErrorCode
 
 GROUPS_AT_ONCE: Final = 10  # are read again together, before they are changed
 
 
-class Fate(StrEnum):
+class Status(StrEnum):
     """The status of one partition after the change, judged by what is committed now."""
 
     DONE = "done"
@@ -41,8 +41,8 @@ class Outcome:
     """The status of one partition. `now` is the offset that is committed afterwards, if that could be read."""
 
     group: str
-    change: Change
-    fate: Fate
+    change: OffsetChange
+    status: Status
     now: Committed | None
     was_read: bool = True
     reason: str = ""
@@ -58,16 +58,16 @@ class Applied:
 
     @property
     def failed(self) -> tuple[Outcome, ...]:
-        return tuple(outcome for outcome in self.outcomes if outcome.fate is not Fate.DONE)
+        return tuple(outcome for outcome in self.outcomes if outcome.status is not Status.DONE)
 
 
 def apply(
-    cluster: LiveCluster,
+    cluster: ClusterClient,
     plan: Plan,
     *,
-    undo: UndoPlace,
+    undo: UndoDestination,
     now: datetime,
-    wrote: Callable[[Path], None] = lambda _: None,
+    on_undo_written: Callable[[Path], None] = lambda _: None,
     stop: Stop = NEVER,
 ) -> Applied:
     """Applies exactly this plan. Raises StalePlan, before anything is changed, if the cluster is not as the plan found
@@ -81,8 +81,8 @@ def apply(
     logs = check(cluster, plan)
     stop.begin()
     undo_path = write_undo(undo_of(plan, made_at=now), undo)
-    wrote(undo_path)
-    steps = _Steps()
+    on_undo_written(undo_path)
+    steps = _Progress()
     committed: Mapping[str, Mapping[TopicPartition, Committed]] = {}
     is_cut_off = False
     try:
@@ -90,9 +90,9 @@ def apply(
         committed = _read_again(cluster, plan, steps)
     except KeyboardInterrupt:
         is_cut_off = True
-    refusals = {group.group: steps.refusals_of(group) for group in plan.groups}
-    outcomes = _outcomes(plan, refusals, committed, is_cut_off=is_cut_off)
-    is_untouched = all(_is_untouched(each, refusals[each.group].get(each.change.tp)) for each in outcomes)
+    failures = {group.group: steps.failures_of(group) for group in plan.groups}
+    outcomes = _outcomes(plan, failures, committed, is_cut_off=is_cut_off)
+    is_untouched = all(_is_untouched(each, failures[each.group].get(each.change.tp)) for each in outcomes)
     if is_untouched:
         undo_path.unlink(missing_ok=True)
     return Applied(
@@ -102,7 +102,7 @@ def apply(
     )
 
 
-def check(cluster: LiveCluster, plan: Plan) -> Logs:
+def check(cluster: ClusterClient, plan: Plan) -> CurrentLogs:
     """Returns the current logs. Raises StalePlan with all differences if the cluster is not as the plan found it."""
     groups = read_groups(cluster, [group.group for group in plan.groups])
     logs = read_logs(
@@ -110,56 +110,56 @@ def check(cluster: LiveCluster, plan: Plan) -> Logs:
     )
     found = differences(plan, cluster_id=cluster.cluster_id(), groups=groups, logs=logs)
     if found:
-        raise WorldChanged(found)
+        raise StalePlan(found)
     return logs
 
 
-class Said(Enum):
+class Certainty(Enum):
     """What a failure implies for the change."""
 
     NOT_TRIED = auto()
     NOT_DONE = auto()
-    PERHAPS = auto()  # it may be done, now or soon
+    POSSIBLY_DONE = auto()  # it may be done, now or soon
 
 
-class Refused(NamedTuple):
+class Failure(NamedTuple):
     """Why a change failed, and whether it may have been done nevertheless."""
 
-    why: str
-    said: Said = Said.NOT_DONE
+    reason: str
+    certainty: Certainty = Certainty.NOT_DONE
 
 
-Refusals = Mapping[TopicPartition, Refused]
+Failures = Mapping[TopicPartition, Failure]
 
 
 @dataclass(slots=True)
-class _Steps:
+class _Progress:
     """The groups that were begun, and the failures of those that are finished. It is consistent at any moment of an
     interrupt."""
 
     begun: set[str] = field(default_factory=set)
-    over: dict[str, Refusals] = field(default_factory=dict)
+    over: dict[str, Failures] = field(default_factory=dict)
 
-    def refusals_of(self, group: GroupPlan) -> Refusals:
+    def failures_of(self, group: GroupPlan) -> Failures:
         if group.group in self.over:
             return self.over[group.group]
-        return _all_refused(group, _cut_off if group.group in self.begun else _stopped)
+        return _fail_all(group, _cut_off if group.group in self.begun else _stopped)
 
 
-def _change_all(cluster: LiveCluster, plan: Plan, logs: Logs, steps: _Steps, stop: Stop) -> None:
+def _change_all(cluster: ClusterClient, plan: Plan, logs: CurrentLogs, steps: _Progress, stop: Stop) -> None:
     for first in range(0, len(plan.groups), GROUPS_AT_ONCE):
         if stop.is_asked():
             return
         _change_batch(cluster, replace(plan, groups=plan.groups[first : first + GROUPS_AT_ONCE]), logs, steps, stop)
 
 
-def _change_batch(cluster: LiveCluster, plan: Plan, logs: Logs, steps: _Steps, stop: Stop) -> None:
+def _change_batch(cluster: ClusterClient, plan: Plan, logs: CurrentLogs, steps: _Progress, stop: Stop) -> None:
     """Reads these groups again, and changes those that are as the plan found them."""
     try:
         groups = read_groups(cluster, [group.group for group in plan.groups])
     except Exception as error:  # earlier groups may be changed, so that the failure must be reported
-        lost = Refused(f"not tried: {error}", Said.NOT_TRIED)
-        steps.over |= {group.group: _all_refused(group, lost) for group in plan.groups}
+        lost = Failure(f"not tried: {error}", Certainty.NOT_TRIED)
+        steps.over |= {group.group: _fail_all(group, lost) for group in plan.groups}
         return
     for group in plan.groups:
         if stop.is_asked():
@@ -167,57 +167,59 @@ def _change_batch(cluster: LiveCluster, plan: Plan, logs: Logs, steps: _Steps, s
         one = replace(plan, groups=(group,))
         found = differences(one, cluster_id=plan.cluster_id, groups=groups, logs=logs)
         if found:
-            changed = Refused(f"not tried, changed since: {'; '.join(say_some(found))}", Said.NOT_TRIED)
-            steps.over[group.group] = _all_refused(group, changed)
+            changed = Failure(f"not tried, changed since: {'; '.join(first_few(found))}", Certainty.NOT_TRIED)
+            steps.over[group.group] = _fail_all(group, changed)
         else:
             steps.begun.add(group.group)
             steps.over[group.group] = _change(cluster, group)
 
 
-def _all_refused(group: GroupPlan, refused: Refused) -> Refusals:
-    return {change.tp: refused for change in group.changes}
+def _fail_all(group: GroupPlan, failure: Failure) -> Failures:
+    return {change.tp: failure for change in group.changes}
 
 
-def _change(cluster: LiveCluster, plan: GroupPlan) -> Refusals:
+def _change(cluster: ClusterClient, plan: GroupPlan) -> Failures:
     commits = {change.tp: change.new for change in plan.changes if change.new is not None}
     deletions = [change.tp for change in plan.changes if change.new is None]
-    refused: dict[TopicPartition, Refused] = {}
+    failures: dict[TopicPartition, Failure] = {}
     asked: set[TopicPartition] = set()
     try:
         if commits:
             asked |= commits.keys()
-            refused |= _refused(plan.group, cluster.commit(plan.group, commits), commits)
+            failures |= _failures(plan.group, cluster.commit(plan.group, commits), commits)
             asked -= commits.keys()
-        if deletions and not refused:
+        if deletions and not failures:
             asked |= set(deletions)
-            refused |= _refused(plan.group, cluster.delete_offsets(plan.group, deletions), deletions)
+            failures |= _failures(plan.group, cluster.delete_offsets(plan.group, deletions), deletions)
         elif deletions:
-            refused |= dict.fromkeys(deletions, _not_tried)
+            failures |= dict.fromkeys(deletions, _not_tried)
     except Exception as error:  # any failure: the rest of the plan goes on, and what was done must be reported
         why = f"no answer came: {error}" if isinstance(error, ConnectionError) else f"it failed: {error}"
-        refused |= dict.fromkeys(asked, Refused(why, Said.PERHAPS))
+        failures |= dict.fromkeys(asked, Failure(why, Certainty.POSSIBLY_DONE))
         if not asked.issuperset(deletions):
-            refused |= dict.fromkeys(deletions, _not_tried)
-    return refused
+            failures |= dict.fromkeys(deletions, _not_tried)
+    return failures
 
 
-def _refused(
+def _failures(
     group: str, answers: Answers[TopicPartition, ErrorCode], asked: Collection[TopicPartition]
-) -> dict[TopicPartition, Refused]:
+) -> dict[TopicPartition, Failure]:
     """Returns the failure of each partition that has an error or no answer. A message comes with the refusal of the
     whole group."""
     errors = {tp: answers.found.get(tp) for tp in asked}
-    said = {refusal.error: refusal.message for refusal in answers.refused if refusal.what == f"group {group}"}
+    messages = {refusal.error: refusal.message for refusal in answers.refused if refusal.what == f"group {group}"}
     return {
-        tp: why_refused(error, said.get(error, "") if error is not None else "")
+        tp: failure_of(error, messages.get(error, "") if error is not None else "")
         for tp, error in errors.items()
         if error is not ErrorCode.none
     }
 
 
-_not_tried: Final = Refused("not tried, after others were refused", Said.NOT_TRIED)
-_stopped: Final = Refused("not tried: interrupted before", Said.NOT_TRIED)
-_cut_off: Final = Refused("interrupted before the broker had answered: it may be done, now or soon", Said.PERHAPS)
+_not_tried: Final = Failure("not tried, after others were refused", Certainty.NOT_TRIED)
+_stopped: Final = Failure("not tried: interrupted before", Certainty.NOT_TRIED)
+_cut_off: Final = Failure(
+    "interrupted before the broker had answered: it may be done, now or soon", Certainty.POSSIBLY_DONE
+)
 _MEMBER_JOINED: Final = "a member has joined the group meanwhile, and the broker took nothing from outside"
 _WHY: Final = {
     ErrorCode.unknown_member_id: _MEMBER_JOINED,
@@ -234,7 +236,7 @@ _WHY: Final = {
 }
 # With these errors nothing was done. After others it may be done: a coordinator also answers COORDINATOR_NOT_AVAILABLE,
 # for instance, when offsets were written and not replicated in time.
-_SURELY_NOT: Final = frozenset(_WHY) | {
+_DEFINITELY_NOT_DONE: Final = frozenset(_WHY) | {
     ErrorCode.broker_not_available,  # it did not answer while connecting, so that nothing was sent
     ErrorCode.coordinator_load_in_progress,
     ErrorCode.fenced_instance_id,
@@ -247,18 +249,20 @@ _SURELY_NOT: Final = frozenset(_WHY) | {
 }
 
 
-def why_refused(error: ErrorCode | None, message: str = "") -> Refused:
+def failure_of(error: ErrorCode | None, message: str = "") -> Failure:
     if error is None:
-        return Refused("the broker said nothing of it", Said.PERHAPS)
+        return Failure("the broker said nothing of it", Certainty.POSSIBLY_DONE)
     if error is ErrorCode.operation_not_attempted:
         return _not_tried
     name = error.name.upper()
     words = _WHY.get(error) or message
-    said = Said.NOT_DONE if error in _SURELY_NOT else Said.PERHAPS
-    return Refused(f"{words} ({name})" if words else name, said)
+    certainty = Certainty.NOT_DONE if error in _DEFINITELY_NOT_DONE else Certainty.POSSIBLY_DONE
+    return Failure(f"{words} ({name})" if words else name, certainty)
 
 
-def _read_again(cluster: LiveCluster, plan: Plan, steps: _Steps) -> Mapping[str, Mapping[TopicPartition, Committed]]:
+def _read_again(
+    cluster: ClusterClient, plan: Plan, steps: _Progress
+) -> Mapping[str, Mapping[TopicPartition, Committed]]:
     """Reads what is committed now, for the groups that are finished."""
     names = [group.group for group in plan.groups if group.group in steps.over]
     try:
@@ -269,13 +273,13 @@ def _read_again(cluster: LiveCluster, plan: Plan, steps: _Steps) -> Mapping[str,
 
 def _outcomes(
     plan: Plan,
-    refusals: Mapping[str, Refusals],
+    failures: Mapping[str, Failures],
     committed: Mapping[str, Mapping[TopicPartition, Committed]],
     *,
     is_cut_off: bool,
 ) -> tuple[Outcome, ...]:
     return tuple(
-        _outcome(group.group, change, refusals[group.group].get(change.tp), committed.get(group.group), is_cut_off)
+        _outcome(group.group, change, failures[group.group].get(change.tp), committed.get(group.group), is_cut_off)
         for group in plan.groups
         for change in group.changes
     )
@@ -283,41 +287,43 @@ def _outcomes(
 
 def _outcome(
     group: str,
-    change: Change,
-    refused: Refused | None,
+    change: OffsetChange,
+    failure: Failure | None,
     committed: Mapping[TopicPartition, Committed] | None,
     is_cut_off: bool,
 ) -> Outcome:
     """Judges by what is committed now; the broker's answer becomes the reason."""
-    if refused is _stopped:
-        return Outcome(group=group, change=change, fate=Fate.NOT_TRIED, now=None, was_read=False, reason=refused.why)
+    if failure is _stopped:
+        return Outcome(
+            group=group, change=change, status=Status.NOT_TRIED, now=None, was_read=False, reason=failure.reason
+        )
     if committed is None:
-        fate = Fate.REFUSED if refused and refused.said is Said.NOT_TRIED else Fate.UNKNOWN
-        why = f"{refused.why if refused else 'the broker took it'}; it could not be read again"
+        status = Status.REFUSED if failure and failure.certainty is Certainty.NOT_TRIED else Status.UNKNOWN
+        why = f"{failure.reason if failure else 'the broker took it'}; it could not be read again"
         if is_cut_off:
-            fate, why = _by_word(refused)
-        return Outcome(group=group, change=change, fate=fate, now=None, was_read=False, reason=why)
-    done = Outcome(group=group, change=change, fate=Fate.DONE, now=committed.get(change.tp))
-    if refused is None:
+            status, why = _unverified_status(failure)
+        return Outcome(group=group, change=change, status=status, now=None, was_read=False, reason=why)
+    done = Outcome(group=group, change=change, status=Status.DONE, now=committed.get(change.tp))
+    if failure is None:
         if done.now == change.new:
             return done
-        return replace(done, fate=Fate.OVERWRITTEN, reason="the broker took it, and someone has changed it since")
-    if refused.said is not Said.NOT_TRIED and done.now == change.new != change.old:
+        return replace(done, status=Status.OVERWRITTEN, reason="the broker took it, and someone has changed it since")
+    if failure.certainty is not Certainty.NOT_TRIED and done.now == change.new != change.old:
         return done
-    fate = Fate.UNKNOWN if refused.said is Said.PERHAPS else Fate.REFUSED
-    return replace(done, fate=fate, reason=refused.why)
+    status = Status.UNKNOWN if failure.certainty is Certainty.POSSIBLY_DONE else Status.REFUSED
+    return replace(done, status=status, reason=failure.reason)
 
 
-def _by_word(refused: Refused | None) -> tuple[Fate, str]:
+def _unverified_status(failure: Failure | None) -> tuple[Status, str]:
     """Judges by the broker's answer alone, after an interrupt that leaves no time to read the offsets again."""
-    if refused is None:
-        return Fate.DONE, "the broker took it; it was not read again"
-    return Fate.UNKNOWN if refused.said is Said.PERHAPS else Fate.REFUSED, refused.why
+    if failure is None:
+        return Status.DONE, "the broker took it; it was not read again"
+    return Status.UNKNOWN if failure.certainty is Certainty.POSSIBLY_DONE else Status.REFUSED, failure.reason
 
 
-def _is_untouched(outcome: Outcome, refused: Refused | None) -> bool:
+def _is_untouched(outcome: Outcome, failure: Failure | None) -> bool:
     """Whether it is certain that this partition needs no undo."""
-    if refused is not None and refused.said is Said.NOT_TRIED:
+    if failure is not None and failure.certainty is Certainty.NOT_TRIED:
         return True
-    is_known = outcome.was_read and outcome.fate in (Fate.DONE, Fate.REFUSED)
+    is_known = outcome.was_read and outcome.status in (Status.DONE, Status.REFUSED)
     return is_known and outcome.now == outcome.change.old

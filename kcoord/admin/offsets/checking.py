@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 
 from kcoord.admin.model import Bounds, Committed
-from kcoord.admin.offsets.cluster_state import GroupNow, Groups, Logs, why_unchangeable
-from kcoord.admin.offsets.plans import Change, GroupPlan, Plan
+from kcoord.admin.offsets.cluster_state import CurrentGroup, CurrentGroups, CurrentLogs, why_unchangeable
+from kcoord.admin.offsets.plans import GroupPlan, OffsetChange, Plan
 
 
-class WorldChanged(RuntimeError):
+class StalePlan(RuntimeError):
     """The cluster is no longer as the plan found it; nothing was changed."""
 
     def __init__(self, differences: tuple[str, ...]) -> None:
@@ -17,14 +17,14 @@ class WorldChanged(RuntimeError):
         super().__init__(f"nothing was changed, because the plan no longer holds: {differences[0]}{besides}")
 
 
-def differences(plan: Plan, *, cluster_id: str | None, groups: Groups, logs: Logs) -> tuple[str, ...]:
+def differences(plan: Plan, *, cluster_id: str | None, groups: CurrentGroups, logs: CurrentLogs) -> tuple[str, ...]:
     """Returns the reasons against applying exactly this plan now; empty if there are none."""
     if plan.cluster_id != cluster_id:
         return (f"the plan is for the cluster {plan.cluster_id!r}, and this is {cluster_id!r}",)
-    return tuple(line for group in plan.groups for line in _of_group(group, groups, logs))
+    return tuple(line for group in plan.groups for line in _group_differences(group, groups, logs))
 
 
-def _of_group(plan: GroupPlan, groups: Groups, logs: Logs) -> Iterator[str]:
+def _group_differences(plan: GroupPlan, groups: CurrentGroups, logs: CurrentLogs) -> Iterator[str]:
     now = groups.found.get(plan.group)
     if now is None:
         named = f"group {plan.group}"
@@ -34,14 +34,14 @@ def _of_group(plan: GroupPlan, groups: Groups, logs: Logs) -> Iterator[str]:
     if why_not := why_unchangeable(now):
         yield f"group {plan.group!r}: {why_not}"
     for change in plan.changes:
-        for line in _of_change(change, now, logs):
+        for line in _change_differences(change, now, logs):
             yield f"group {plan.group!r}, {change.tp}: {line}"
 
 
-def _of_change(change: Change, now: GroupNow, logs: Logs) -> Iterator[str]:
+def _change_differences(change: OffsetChange, now: CurrentGroup, logs: CurrentLogs) -> Iterator[str]:
     committed = now.committed.get(change.tp)
     if committed != change.old:
-        yield f"the plan found {say_committed(change.old)}, and now there is {say_committed(committed)}"
+        yield f"the plan found {format_committed(change.old)}, and now there is {format_committed(committed)}"
     if change.new is None:  # deleting an offset needs no log
         return
     topic = logs.topics.get(change.tp.topic)
@@ -53,17 +53,17 @@ def _of_change(change: Change, now: GroupNow, logs: Logs) -> Iterator[str]:
     bounds = logs.bounds.get(change.tp)
     if bounds is None:
         yield "the log cannot be asked where it begins and ends"
-    elif _is_in(change.new, change.bounds) and not _is_in(change.new, bounds):
+    elif _is_in_range(change.new, change.bounds) and not _is_in_range(change.new, bounds):
         yield f"{change.new.offset} is no longer in the log, which is from {bounds.start} to {bounds.end}"
 
 
-def _is_in(committed: Committed, bounds: Bounds | None) -> bool:
+def _is_in_range(committed: Committed, bounds: Bounds | None) -> bool:
     """Whether an offset is in range. One that was out of range when it was planned, and was shown so, may still be
     so."""
     return bounds is not None and bounds.start <= committed.offset <= bounds.end
 
 
-def say_committed(committed: Committed | None) -> str:
+def format_committed(committed: Committed | None) -> str:
     if committed is None:
         return "nothing committed"
     epoch = f" of leader epoch {committed.leader_epoch}" if committed.leader_epoch >= 0 else ""

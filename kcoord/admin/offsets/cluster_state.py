@@ -3,16 +3,16 @@
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
-from kcoord.admin.cluster_client import LiveCluster
-from kcoord.admin.formatting import say_count
+from kcoord.admin.cluster_client import ClusterClient
+from kcoord.admin.formatting import format_count
 from kcoord.admin.model import Bounds, Committed, Group, GroupType, Refusal, Topic, TopicPartition
 from kcoord.errors import ErrorCode
 
-WITHOUT_MEMBERS = ("Empty", "Dead")
+STATES_WITHOUT_MEMBERS = ("Empty", "Dead")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GroupNow:
+class CurrentGroup:
     """A group and its committed offsets. `group` is None if it does not exist."""
 
     name: str
@@ -21,13 +21,13 @@ class GroupNow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Groups:
-    found: Mapping[str, GroupNow]
+class CurrentGroups:
+    found: Mapping[str, CurrentGroup]
     refused: tuple[Refusal, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Logs:
+class CurrentLogs:
     """The topics that exist, and the bounds of the requested partitions."""
 
     topics: Mapping[str, Topic]
@@ -38,33 +38,35 @@ class Logs:
         return self.topics[topic].id if topic in self.topics else None
 
 
-def read_groups(cluster: LiveCluster, names: Collection[str]) -> Groups:
+def read_groups(cluster: ClusterClient, names: Collection[str]) -> CurrentGroups:
     """Reads groups as they are now. A group that does not exist counts as found and empty: a commit would create it."""
     described = cluster.describe_groups(names)
     committed = cluster.committed(names)
     unknown = {refusal.what for refusal in described.refused if refusal.error is ErrorCode.group_id_not_found}
     refused = {refusal: None for refusal in (*described.refused, *committed.refused) if refusal.what not in unknown}
     found = {
-        name: GroupNow(name=name, group=described.found.get(name), committed=_plain(committed.found.get(name, {})))
+        name: CurrentGroup(
+            name=name, group=described.found.get(name), committed=_without_lags(committed.found.get(name, {}))
+        )
         for name in dict.fromkeys(names)
         if (name in described.found and name in committed.found) or f"group {name}" in unknown
     }
-    return Groups(found=found, refused=tuple(refused))
+    return CurrentGroups(found=found, refused=tuple(refused))
 
 
-def _plain(committed: Mapping[TopicPartition, Committed]) -> dict[TopicPartition, Committed]:
-    return {tp: each._replace(told_lag=None) for tp, each in committed.items()}
+def _without_lags(committed: Mapping[TopicPartition, Committed]) -> dict[TopicPartition, Committed]:
+    return {tp: each._replace(reported_lag=None) for tp, each in committed.items()}
 
 
-def read_logs(cluster: LiveCluster, partitions: Iterable[TopicPartition]) -> Logs:
+def read_logs(cluster: ClusterClient, partitions: Iterable[TopicPartition]) -> CurrentLogs:
     wanted = sorted(set(partitions))
     topics = cluster.topics(sorted({tp.topic for tp in wanted}))
     existing = [tp for tp in wanted if tp.topic in topics.found and tp.partition in topics.found[tp.topic].leaders]
     bounds = cluster.bounds(existing)
-    return Logs(topics=topics.found, bounds=bounds.found, refused=(*topics.refused, *bounds.refused))
+    return CurrentLogs(topics=topics.found, bounds=bounds.found, refused=(*topics.refused, *bounds.refused))
 
 
-def why_unchangeable(now: GroupNow) -> str | None:
+def why_unchangeable(now: CurrentGroup) -> str | None:
     """Returns why the offsets of a group must not be changed from outside now; None if they may."""
     group = now.group
     if group is None:
@@ -74,7 +76,7 @@ def why_unchangeable(now: GroupNow) -> str | None:
             return "it is a share group, which commits no offsets: kafka-share-groups resets where it starts"
         case GroupType.STREAMS:
             return "it is a streams group, whose offsets belong to its state: kafka-streams-groups resets both"
-    if group.state in WITHOUT_MEMBERS:
+    if group.state in STATES_WITHOUT_MEMBERS:
         return None
-    members = say_count(len(group.members), "member")
+    members = format_count(len(group.members), "member")
     return f"it is {group.state} and has {members}: stop its members first, or they overwrite what is committed"

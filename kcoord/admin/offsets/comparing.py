@@ -64,10 +64,10 @@ def compare(line: OffsetLine, *, at: int, bounds: Bounds, target: TargetRecords)
         return _compare_next(line, line.next_record, at, bounds, target)
     if line.last_record is not None:
         return _compare_last(line.last_record, at, bounds, target)
-    return _without_records(line, at, bounds)
+    return _compare_without_records(line, at, bounds)
 
 
-def unread(line: OffsetLine, why: str) -> Comparison:
+def not_compared(line: OffsetLine, why: str) -> Comparison:
     """Returns the comparison for a target whose records could not be read."""
     source = line.next_record or line.last_record
     return Comparison(verdict=Verdict.UNKNOWN, reason=f"the target's records could not be read: {why}", source=source)
@@ -77,10 +77,10 @@ def _compare_next(line: OffsetLine, source: RecordMark, at: int, bounds: Bounds,
     if target.next is None:
         reason = _format_missing(line, source, at, target.last)
         return Comparison(verdict=Verdict.DIFFERENT, reason=reason, source=source, target=target.last)
-    compared = _matched(source, target.next, "the next record")
+    compared = _compare_marks(source, target.next, "the next record")
     aligned = target.aligned
     if compared.verdict is Verdict.DIFFERENT and aligned is not None and aligned.offset == source.offset:
-        same = _matched(source, aligned, "the next record")
+        same = _compare_marks(source, aligned, "the next record")
         return same if same.verdict is Verdict.SAME else compared
     return compared
 
@@ -100,14 +100,14 @@ def _format_missing(line: OffsetLine, source: RecordMark, at: int, last: RecordM
 
 def _compare_last(source: RecordMark, at: int, bounds: Bounds, target: TargetRecords) -> Comparison:
     if target.last is not None:
-        return _matched(source, target.last, "the last record before it")
+        return _compare_marks(source, target.last, "the last record before it")
     if at <= bounds.start:
         reason = f"the target has nothing before {at}, so that nothing is skipped there"
         return Comparison(verdict=Verdict.SAME, reason=reason, source=source)
     return Comparison(verdict=Verdict.UNKNOWN, reason=f"the target has no record shortly before {at}", source=source)
 
 
-def _without_records(line: OffsetLine, at: int, bounds: Bounds) -> Comparison:
+def _compare_without_records(line: OffsetLine, at: int, bounds: Bounds) -> Comparison:
     if line.bounds is None or line.bounds.start < line.bounds.end or line.committed.offset != line.bounds.end:
         return Comparison(verdict=Verdict.UNKNOWN, reason="the record there is not known where the offset comes from")
     if at <= bounds.start or at == bounds.end == line.bounds.end:
@@ -116,7 +116,7 @@ def _without_records(line: OffsetLine, at: int, bounds: Bounds) -> Comparison:
     return Comparison(verdict=Verdict.UNKNOWN, reason="the log is empty where the offset comes from")
 
 
-def _matched(source: RecordMark, target: RecordMark, what: str) -> Comparison:
+def _compare_marks(source: RecordMark, target: RecordMark, what: str) -> Comparison:
     are_times_known = source.timestamp is not None and target.timestamp is not None and not target.is_append_time
     are_checksums_known = source.checksum is not None and target.checksum is not None
     if are_times_known and source.timestamp != target.timestamp:

@@ -9,12 +9,12 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Final, NamedTuple
 
-from kcoord.admin.cluster_client import LiveCluster
+from kcoord.admin.cluster_client import ClusterClient
 from kcoord.admin.model import Answers, Bounds, Position, Refusal, TopicPartition
 from kcoord.admin.offsets.files.offset_lines import OffsetLine
 from kcoord.admin.record_marks import RecordMark
 
-LOOK_BACK: Final = 16
+LOOKBACK_OFFSETS: Final = 16
 """How many offsets before a position are searched for the record before it."""
 
 
@@ -27,12 +27,12 @@ class Marks:
 
     next: Mapping[Position, RecordMark]
     last: Mapping[Position, RecordMark]
-    unread: frozenset[TopicPartition] = frozenset()
+    unreadable: frozenset[TopicPartition] = frozenset()
     refused: tuple[Refusal, ...] = ()
 
 
 def mark_lines(
-    cluster: LiveCluster, lines: Collection[OffsetLine]
+    cluster: ClusterClient, lines: Collection[OffsetLine]
 ) -> tuple[tuple[OffsetLine, ...], tuple[Refusal, ...]]:
     """Adds to each line its next record or, if there is none, the record before. Also returns what could not be
     read."""
@@ -40,7 +40,7 @@ def mark_lines(
     positions = {(line.tp, line.committed.offset) for line in lines if line.bounds is not None}
     at_end = {(tp, at) for tp, at in positions if at >= bounds[tp].end}
     marks = read_marks(cluster, bounds, next_at=positions - at_end, last_before=at_end)
-    only_markers = {(tp, at) for tp, at in positions - at_end - marks.next.keys() if tp not in marks.unread}
+    only_markers = {(tp, at) for tp, at in positions - at_end - marks.next.keys() if tp not in marks.unreadable}
     others = read_marks(cluster, bounds, next_at=(), last_before=only_markers)
     last = {**marks.last, **others.last}
     marked = tuple(
@@ -52,7 +52,7 @@ def mark_lines(
 
 
 def read_marks(
-    cluster: LiveCluster,
+    cluster: ClusterClient,
     bounds: Mapping[TopicPartition, Bounds],
     *,
     next_at: Collection[Position],
@@ -65,18 +65,18 @@ def read_marks(
     near = {(tp, at): [(tp, at - 1)] for tp, at in within}
     asked = _read(cluster, [*firsts.values(), *chain.from_iterable(near.values())])
     last = _last(near, asked.found)
-    far = {(tp, at): _probes(tp, at, bounds[tp]) for tp, at in near.keys() - last.keys() if tp not in asked.unread}
+    far = {(tp, at): _probes(tp, at, bounds[tp]) for tp, at in near.keys() - last.keys() if tp not in asked.unreadable}
     again = _read(cluster, list(chain.from_iterable(far.values())))
     return Marks(
         next={position: asked.found[first] for position, first in firsts.items() if first in asked.found},
         last={**last, **_last(far, again.found)},
-        unread=asked.unread | again.unread,
+        unreadable=asked.unreadable | again.unreadable,
         refused=tuple(dict.fromkeys((*asked.refused, *again.refused))),
     )
 
 
 def _probes(tp: TopicPartition, at: int, bounds: Bounds) -> list[Position]:
-    return [(tp, offset) for offset in range(max(bounds.start, at - LOOK_BACK), min(at, bounds.end))]
+    return [(tp, offset) for offset in range(max(bounds.start, at - LOOKBACK_OFFSETS), min(at, bounds.end))]
 
 
 def _last(
@@ -84,8 +84,8 @@ def _last(
 ) -> dict[Position, RecordMark]:
     """Picks, from the records that were found at each position's probes, the last one that lies before the position."""
     last = {}
-    for position, own in probes.items():
-        before = [found[one] for one in own if one in found and (found[one].offset or 0) < position[1]]
+    for position, candidates in probes.items():
+        before = [found[one] for one in candidates if one in found and (found[one].offset or 0) < position[1]]
         if before:
             last[position] = before[-1]
     return last
@@ -93,11 +93,11 @@ def _last(
 
 class _Read(NamedTuple):
     found: Mapping[Position, RecordMark]
-    unread: frozenset[TopicPartition]
+    unreadable: frozenset[TopicPartition]
     refused: tuple[Refusal, ...]
 
 
-def _read(cluster: LiveCluster, positions: Collection[Position]) -> _Read:
+def _read(cluster: ClusterClient, positions: Collection[Position]) -> _Read:
     """Reads the records. A partition is unreadable if it or its topic was refused and none of its records came;
     otherwise it has no record there."""
     answers: Answers[Position, RecordMark] = cluster.record_marks(set(positions)) if positions else Answers(found={})

@@ -96,7 +96,7 @@ class RecordTimes(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class OffsetChange:
     """The change of one partition: its committed offset before and after. `old` is None if there is none, `new` is None
     for a deletion.
 
@@ -146,7 +146,7 @@ class GroupPlan:
 
     group: str
     exists: bool
-    changes: tuple[Change, ...]
+    changes: tuple[OffsetChange, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

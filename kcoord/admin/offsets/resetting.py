@@ -17,7 +17,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import assert_never
 
-from kcoord.admin.formatting import say_partitions
+from kcoord.admin.formatting import format_partitions
 from kcoord.admin.model import Bounds, Committed, FoundOffset, TopicPartition
 from kcoord.admin.offsets.files.offset_lines import OffsetLine
 from kcoord.admin.offsets.plans import Flag, Note
@@ -69,7 +69,7 @@ class ToTime:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ToListed:
+class OffsetsFromFile:
     """An offset for each partition, as a file lists them, and the ids of their topics, if the file has those.
 
     `lines` are the whole lines of the file, by which records are compared.
@@ -80,12 +80,12 @@ class ToListed:
     lines: Mapping[TopicPartition, OffsetLine] = field(default_factory=dict)
 
 
-OneTarget = ToEarliest | ToLatest | ToCurrent | ToOffset | ShiftBy | ToTime  # one target for all partitions
-Target = OneTarget | ToListed
+ResetTarget = ToEarliest | ToLatest | ToCurrent | ToOffset | ShiftBy | ToTime  # one target for all partitions
+Target = ResetTarget | OffsetsFromFile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Facts:
+class ResetInputs:
     """The state of a group's partitions. `found` is for targets in time, the topics' ids for offsets from files."""
 
     committed: Mapping[TopicPartition, Committed]
@@ -95,7 +95,7 @@ class Facts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Aim:
+class TargetOffset:
     """The offset that is to be committed for a partition."""
 
     new: Committed
@@ -106,83 +106,87 @@ class CannotReset(RuntimeError):
     """Some partitions have no offset for this target."""
 
 
-def aims(target: Target, partitions: Collection[TopicPartition], facts: Facts) -> dict[TopicPartition, Aim]:
+def target_offsets(
+    target: Target, partitions: Collection[TopicPartition], inputs: ResetInputs
+) -> dict[TopicPartition, TargetOffset]:
     """Returns the target offset of each partition. Raises CannotReset if one of them has none: then nothing may be
     changed at all."""
-    uncommitted = [tp for tp in partitions if tp not in facts.committed]
+    uncommitted = [tp for tp in partitions if tp not in inputs.committed]
     if isinstance(target, ShiftBy) and uncommitted:
-        raise CannotReset(f"nothing is committed for {say_partitions(uncommitted)}, so there is nothing to shift")
-    return {tp: _aim(target, tp, facts) for tp in partitions}
+        raise CannotReset(f"nothing is committed for {format_partitions(uncommitted)}, so there is nothing to shift")
+    return {tp: _target_offset(target, tp, inputs) for tp in partitions}
 
 
-def _aim(target: Target, tp: TopicPartition, facts: Facts) -> Aim:
-    bounds = facts.bounds[tp]
+def _target_offset(target: Target, tp: TopicPartition, inputs: ResetInputs) -> TargetOffset:
+    bounds = inputs.bounds[tp]
     match target:
         case ToEarliest():
-            return Aim(new=Committed(bounds.start))
+            return TargetOffset(new=Committed(bounds.start))
         case ToLatest():
-            return Aim(new=Committed(bounds.end))
+            return TargetOffset(new=Committed(bounds.end))
         case ToCurrent():
-            return _current(facts.committed.get(tp), bounds)
+            return _current(inputs.committed.get(tp), bounds)
         case ToOffset(offset=offset):
-            return _within(Committed(offset), bounds)
+            return _clamped(Committed(offset), bounds)
         case ShiftBy(by=by):
-            return _within(Committed(facts.committed[tp].offset + by), bounds)
+            return _clamped(Committed(inputs.committed[tp].offset + by), bounds)
         case ToTime():
-            return _at_time(target, facts.found[tp], bounds)
-        case ToListed(offsets=offsets):
-            return _listed(tp, offsets[tp], target, facts, bounds)
+            return _at_time(target, inputs.found[tp], bounds)
+        case OffsetsFromFile(offsets=offsets):
+            return _from_file(tp, offsets[tp], target, inputs, bounds)
         case _:
             assert_never(target)
 
 
-def _current(committed: Committed | None, bounds: Bounds) -> Aim:
+def _current(committed: Committed | None, bounds: Bounds) -> TargetOffset:
     if committed is None:
-        return Aim(
+        return TargetOffset(
             new=Committed(bounds.end),
             notes=(Note(Flag.NOTHING_COMMITTED, "nothing is committed: the end of the log is taken"),),
         )
-    return Aim(new=committed, notes=out_of_range(committed, bounds))
+    return TargetOffset(new=committed, notes=out_of_range_notes(committed, bounds))
 
 
-def out_of_range(committed: Committed, bounds: Bounds) -> tuple[Note, ...]:
+def out_of_range_notes(committed: Committed, bounds: Bounds) -> tuple[Note, ...]:
     """Returns a note if an offset is not in the log. Consumers that start there follow their auto.offset.reset."""
     if bounds.start <= committed.offset <= bounds.end:
         return ()
     return (Note(Flag.OUT_OF_RANGE, f"the log is from {bounds.start} to {bounds.end}"),)
 
 
-def _within(wanted: Committed, bounds: Bounds) -> Aim:
+def _clamped(wanted: Committed, bounds: Bounds) -> TargetOffset:
     """Clamps an offset to the log. A clamped offset has neither leader epoch nor metadata: they belong to the offset
     that was requested."""
     if wanted.offset > bounds.end:
         reason = f"{wanted.offset} is after the end of the log, {bounds.end}"
-        return Aim(new=Committed(bounds.end), notes=(Note(Flag.CLAMPED_TO_END, reason),))
+        return TargetOffset(new=Committed(bounds.end), notes=(Note(Flag.CLAMPED_TO_END, reason),))
     if wanted.offset < bounds.start:
         reason = f"{wanted.offset} is before the start of the log, {bounds.start}"
-        return Aim(new=Committed(bounds.start), notes=(Note(Flag.CLAMPED_TO_START, reason),))
-    return Aim(new=wanted)
+        return TargetOffset(new=Committed(bounds.start), notes=(Note(Flag.CLAMPED_TO_START, reason),))
+    return TargetOffset(new=wanted)
 
 
-def _listed(tp: TopicPartition, wanted: Committed, target: ToListed, facts: Facts, bounds: Bounds) -> Aim:
+def _from_file(
+    tp: TopicPartition, wanted: Committed, target: OffsetsFromFile, inputs: ResetInputs, bounds: Bounds
+) -> TargetOffset:
     """Takes an offset of a file. Its leader epoch is valid only in the log that it was committed for, and in no other
     of the same name.
 
     Brokers before 2.8 report no topic ids, so that the log is unknown there.
     """
-    listed_id, topic_id = target.topic_ids.get(tp.topic), facts.topic_ids.get(tp.topic)
+    listed_id, topic_id = target.topic_ids.get(tp.topic), inputs.topic_ids.get(tp.topic)
     if listed_id is not None and listed_id == topic_id:
-        return _within(wanted, bounds)
-    aim = _within(wanted._replace(leader_epoch=-1), bounds)
+        return _clamped(wanted, bounds)
+    clamped = _clamped(wanted._replace(leader_epoch=-1), bounds)
     if listed_id is None or topic_id is None:
-        return aim
+        return clamped
     note = Note(Flag.OTHER_TOPIC_ID, f"listed for the topic id {listed_id}, and this is {topic_id}")
-    return Aim(new=aim.new, notes=(note, *aim.notes))
+    return TargetOffset(new=clamped.new, notes=(note, *clamped.notes))
 
 
-def _at_time(target: ToTime, found: FoundOffset, bounds: Bounds) -> Aim:
+def _at_time(target: ToTime, found: FoundOffset, bounds: Bounds) -> TargetOffset:
     if found.offset >= 0:
-        return Aim(new=Committed(found.offset))
+        return TargetOffset(new=Committed(found.offset))
     why = "the log is empty" if bounds.start == bounds.end else f"no record is as new as {utc_text(target.timestamp)}"
     note = Note(Flag.NO_RECORD_THAT_NEW, f"{why}: the end of the log is taken")
-    return Aim(new=Committed(bounds.end), notes=(note,))
+    return TargetOffset(new=Committed(bounds.end), notes=(note,))

@@ -8,22 +8,22 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
-from kcoord.admin.cluster_client import LiveCluster
-from kcoord.admin.formatting import say_partitions, say_some
+from kcoord.admin.cluster_client import ClusterClient
+from kcoord.admin.formatting import first_few, format_partitions
 from kcoord.admin.model import Position, TopicPartition
-from kcoord.admin.offsets.cluster_state import WITHOUT_MEMBERS
-from kcoord.admin.offsets.comparing import Origin, TargetRecords, compare, origin_of, unread
+from kcoord.admin.offsets.cluster_state import STATES_WITHOUT_MEMBERS
+from kcoord.admin.offsets.comparing import Origin, TargetRecords, compare, not_compared, origin_of
 from kcoord.admin.offsets.files.offset_lines import OffsetLine
 from kcoord.admin.offsets.marking import Marks, read_marks
-from kcoord.admin.offsets.plans import Change, Comparison, Flag, GroupPlan, Note, Risk, Verb, Verdict
-from kcoord.admin.offsets.resetting import ToListed
+from kcoord.admin.offsets.plans import Comparison, Flag, GroupPlan, Note, OffsetChange, Risk, Verb, Verdict
+from kcoord.admin.offsets.resetting import OffsetsFromFile
 
 _CLAMPED = (Flag.CLAMPED_TO_START, Flag.CLAMPED_TO_END)
 _SHOWN = 3
 
 
 def with_risks(
-    cluster: LiveCluster, groups: Collection[GroupPlan], listed: Mapping[str, ToListed], verb: Verb
+    cluster: ClusterClient, groups: Collection[GroupPlan], listed: Mapping[str, OffsetsFromFile], verb: Verb
 ) -> tuple[GroupPlan, ...]:
     """Compares the records of all changes and names their risks. Records are read only if the logs may differ."""
     cluster_id = cluster.cluster_id()
@@ -36,7 +36,7 @@ def with_risks(
     ]
     marks = _read_target(cluster, pairs)
 
-    def judged(group: str, change: Change) -> Change:
+    def assess(group: str, change: OffsetChange) -> OffsetChange:
         line = listed[group].lines.get(change.tp)
         if line is None:
             return change
@@ -45,11 +45,11 @@ def with_risks(
         return add_risks(replace(change, comparison=comparison), line, origin, verb)
 
     return tuple(
-        replace(group, changes=tuple(judged(group.group, change) for change in group.changes)) for group in groups
+        replace(group, changes=tuple(assess(group.group, change) for change in group.changes)) for group in groups
     )
 
 
-def _read_target(cluster: LiveCluster, pairs: Iterable[tuple[Change, OffsetLine]]) -> Marks:
+def _read_target(cluster: ClusterClient, pairs: Iterable[tuple[OffsetChange, OffsetLine]]) -> Marks:
     bounds, next_at, last_before = {}, set[Position](), set[Position]()
     for change, line in pairs:
         if change.new is None or change.bounds is None:
@@ -66,7 +66,7 @@ def _read_target(cluster: LiveCluster, pairs: Iterable[tuple[Change, OffsetLine]
     return read_marks(cluster, bounds, next_at=next_at, last_before=last_before)
 
 
-def _aligned(change: Change, line: OffsetLine) -> int | None:
+def _aligned(change: OffsetChange, line: OffsetLine) -> int | None:
     """Returns the offset of the source's next record if that lies behind a gap; a clamped offset has nothing to align
     with."""
     assert change.new is not None
@@ -74,11 +74,11 @@ def _aligned(change: Change, line: OffsetLine) -> int | None:
     return offset if offset is not None and change.new.offset == line.committed.offset < offset else None
 
 
-def _compared(change: Change, line: OffsetLine, marks: Marks) -> Comparison | None:
+def _compared(change: OffsetChange, line: OffsetLine, marks: Marks) -> Comparison | None:
     if change.new is None or change.bounds is None:
         return None
-    if change.tp in marks.unread:
-        return unread(line, _why_unread(change, marks))
+    if change.tp in marks.unreadable:
+        return not_compared(line, _why_unreadable(change, marks))
     at, aligned = change.new.offset, _aligned(change, line)
     target = TargetRecords(
         next=marks.next.get((change.tp, at)),
@@ -88,7 +88,7 @@ def _compared(change: Change, line: OffsetLine, marks: Marks) -> Comparison | No
     return compare(line, at=at, bounds=change.bounds, target=target)
 
 
-def _why_unread(change: Change, marks: Marks) -> str:
+def _why_unreadable(change: OffsetChange, marks: Marks) -> str:
     about = (f"topic {change.tp.topic}", f"partition {change.tp}")
     return "; ".join(str(refusal) for refusal in marks.refused if refusal.what in about)
 
@@ -96,27 +96,27 @@ def _why_unread(change: Change, marks: Marks) -> str:
 # Decisions
 
 
-def add_risks(change: Change, line: OffsetLine, origin: Origin, verb: Verb) -> Change:
+def add_risks(change: OffsetChange, line: OffsetLine, origin: Origin, verb: Verb) -> OffsetChange:
     """Adds the risks of a change, and the flags that name them."""
     notes, risks = list(change.notes), []
-    has_members = line.group_state is not None and line.group_state not in WITHOUT_MEMBERS
+    has_members = line.group_state is not None and line.group_state not in STATES_WITHOUT_MEMBERS
     if has_members and (verb is Verb.COPY or origin is Origin.OTHER_LOG):
         reason = f"the group is {line.group_state} where the offset comes from: its members go on from there"
         notes.append(Note(Flag.SOURCE_HAS_MEMBERS, reason))
         risks.append(Risk.SOURCE_MEMBERS)
     comparison = change.comparison
-    if comparison is not None and (flag := _flag_of(comparison)):
+    if comparison is not None and (flag := _comparison_flag(comparison)):
         notes.append(Note(flag, comparison.reason))
         if flag is Flag.DIFFERENT_RECORDS:
             risks.append(Risk.DIFFERENT_RECORDS)
         elif flag is Flag.RECORDS_NOT_COMPARED and origin is Origin.OTHER_LOG:
             risks.append(Risk.UNCOMPARED_RECORDS)
-    if any(note.flag in _CLAMPED for note in notes) and not _may_be_clamped(origin, verb):
+    if any(note.flag in _CLAMPED for note in notes) and not _is_clamping_expected(origin, verb):
         risks.append(Risk.CLAMPED_OFFSETS)
     return replace(change, notes=tuple(notes), risks=tuple(risks))
 
 
-def _flag_of(comparison: Comparison) -> Flag | None:
+def _comparison_flag(comparison: Comparison) -> Flag | None:
     match comparison.verdict:
         case Verdict.DIFFERENT:
             return Flag.DIFFERENT_RECORDS
@@ -127,35 +127,35 @@ def _flag_of(comparison: Comparison) -> Flag | None:
             return Flag.PARTLY_COMPARED if is_partial else None
 
 
-def _may_be_clamped(origin: Origin, verb: Verb) -> bool:
+def _is_clamping_expected(origin: Origin, verb: Verb) -> bool:
     """Whether clamping is no risk: an offset that its own log no longer has cannot go elsewhere, and `reset
     --from-file` does as Kafka's tool does."""
     return origin is Origin.SAME_LOG or (origin is Origin.UNKNOWN_LOG and verb is Verb.RESET)
 
 
-def unaccepted(change: Change, accepted: Collection[Risk]) -> tuple[Risk, ...]:
+def unaccepted_risks(change: OffsetChange, accepted: Collection[Risk]) -> tuple[Risk, ...]:
     return tuple(risk for risk in change.risks if risk not in accepted)
 
 
-def why_refused(group: GroupPlan, accepted: Collection[Risk]) -> str | None:
+def why_withheld(group: GroupPlan, accepted: Collection[Risk]) -> str | None:
     """Explains why a group is withheld as a whole; None if all of its risks are accepted."""
-    open_risks = {risk: None for change in group.changes for risk in unaccepted(change, accepted)}
+    open_risks = {risk: None for change in group.changes for risk in unaccepted_risks(change, accepted)}
     if not open_risks:
         return None
     reasons: dict[str, list[TopicPartition]] = defaultdict(list)
     for change in group.changes:
-        for risk in unaccepted(change, accepted):
+        for risk in unaccepted_risks(change, accepted):
             if risk is not Risk.SOURCE_MEMBERS:
                 reasons[_reason(change, risk)].append(change.tp)
-    lines = [f"{say_partitions(partitions)}: {reason}" for reason, partitions in reasons.items()]
+    lines = [f"{format_partitions(partitions)}: {reason}" for reason, partitions in reasons.items()]
     if Risk.SOURCE_MEMBERS in open_risks:
         lines.insert(0, "it has members where its offsets come from, which go on from there: stop them first")
     options = " ".join(risk.option for risk in open_risks)
-    why = "; ".join(say_some(lines, limit=_SHOWN))
+    why = "; ".join(first_few(lines, limit=_SHOWN))
     return f"nothing of it is changed, since {why}. If that is meant, say {options}"
 
 
-def _reason(change: Change, risk: Risk) -> str:
+def _reason(change: OffsetChange, risk: Risk) -> str:
     if risk is Risk.CLAMPED_OFFSETS:
         return next(note.reason for note in change.notes if note.flag in _CLAMPED)
     return change.comparison.reason if change.comparison else ""

@@ -4,7 +4,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
-from kcoord.admin.formatting import say_some
+from kcoord.admin.formatting import first_few
 from kcoord.admin.model import Topic, TopicPartition
 
 _MOST_PARTITIONS = 1_000_000  # in one selection: "orders:0-99999999999" is a typing error, and would fill the memory
@@ -64,7 +64,7 @@ def selected(selections: Iterable[Selection], topics: Mapping[str, Topic]) -> tu
             missing.extend(f"partition {tp}" for tp in sorted(named.difference(topic.partitions)))
             found.update(named)
     if missing:
-        raise BadSelection(f"this cluster has no {', no '.join(say_some(missing))}")
+        raise BadSelection(f"this cluster has no {', no '.join(first_few(missing))}")
     return tuple(sorted(found))
 
 

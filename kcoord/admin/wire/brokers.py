@@ -34,7 +34,7 @@ class Unsupported(Refused):
     """A broker has no version of an API that we support."""
 
 
-class Question(NamedTuple):
+class ApiRequest(NamedTuple):
     """A request to one broker: field values as `Client.ask` takes them, those of every version together."""
 
     node: int
@@ -42,17 +42,17 @@ class Question(NamedTuple):
     values: Mapping[str, Any]
 
 
-class Answer(NamedTuple):
+class ApiResponse(NamedTuple):
     """A response and its version."""
 
     version: int
     response: Any
 
 
-Outcome = Answer | ConnectionError | Unsupported
+Outcome = ApiResponse | ConnectionError | Unsupported
 
 
-_WHO_IS_THERE: Final = Question(-1, METADATA, {"topics": []})
+_METADATA_REQUEST: Final = ApiRequest(-1, METADATA, {"topics": []})
 
 
 class Brokers:
@@ -65,49 +65,51 @@ class Brokers:
     and would wait for each of them.
     """
 
-    def __init__(self, connection: Connection, *, early: Sequence[Question] = (), waits: Waits | None = None) -> None:
+    def __init__(
+        self, connection: Connection, *, bootstrap_extra: Sequence[ApiRequest] = (), waits: Waits | None = None
+    ) -> None:
         self.waits = waits or Waits()
         self._connection = connection
         self._silent: dict[str, tuple[float, SilentBroker]] = {}  # by endpoint: until when, and the error to raise
-        self._first = (_WHO_IS_THERE, *early)
-        self.early: Sequence[Answer] = ()
+        self._bootstrap_requests = (_METADATA_REQUEST, *bootstrap_extra)
+        self.extra_responses: Sequence[ApiResponse] = ()
         self._links: dict[int, _Link] = {}
         self.cluster_id: str | None = None
         self.nodes: dict[int, Node] = {}
-        self._meet()
+        self._bootstrap()
 
-    def ask_any(self, api: Api, **values: Any) -> Answer:
+    def ask_any(self, api: Api, **values: Any) -> ApiResponse:
         """Sends a request to one broker, or to the next if that one cannot be reached."""
         failure: ConnectionError | None = None
         for node in sorted(self.nodes, key=lambda node: not self._is_linked(node)):
-            (outcome,) = self._ask_pipelined(node, [Question(node, api, values)])
-            if isinstance(outcome, Answer):
+            (outcome,) = self._ask_pipelined(node, [ApiRequest(node, api, values)])
+            if isinstance(outcome, ApiResponse):
                 return outcome
             if not isinstance(outcome, ConnectionError):
                 raise outcome
             failure = outcome
         raise Unreachable(f"no broker of the cluster can be reached: {failure or 'it names none'}") from failure
 
-    def ask_each(self, questions: Sequence[Question]) -> list[Outcome]:
+    def ask_each(self, requests: Sequence[ApiRequest]) -> list[Outcome]:
         """Sends all requests, to the brokers in parallel; the outcomes are in the order of the requests."""
         by_node: dict[int, list[int]] = defaultdict(list)
-        for place, question in enumerate(questions):
-            by_node[question.node].append(place)
-        outcomes: list[Outcome] = [Unreachable("not asked")] * len(questions)
+        for index, request in enumerate(requests):
+            by_node[request.node].append(index)
+        outcomes: list[Outcome] = [Unreachable("not asked")] * len(requests)
 
         def ask_one(node: int) -> None:
-            places = by_node[node]
-            asked = [questions[place] for place in places]
-            for place, outcome in zip(places, self._ask_pipelined(node, asked), strict=True):
-                outcomes[place] = outcome
+            indexes = by_node[node]
+            asked = [requests[index] for index in indexes]
+            for index, outcome in zip(indexes, self._ask_pipelined(node, asked), strict=True):
+                outcomes[index] = outcome
 
-        self._side_by_side(list(by_node), ask_one)
+        self._in_parallel(list(by_node), ask_one)
         return outcomes
 
     def versions(self, nodes: Collection[int], api: Api) -> dict[int, int]:
         """Returns the version that a request to each broker would have. Brokers that cannot be reached or do not
         support the API are missing."""
-        self._side_by_side(list(nodes), self._open)
+        self._in_parallel(list(nodes), self._open)
         found = {node: self._links[node].version_of(api) for node in nodes if self._is_linked(node)}
         return {node: version for node, version in found.items() if version is not None}
 
@@ -122,9 +124,9 @@ class Brokers:
 
     def refresh(self) -> None:
         """Fetches the list of brokers again."""
-        self.remember(self.ask_any(METADATA, topics=[]).response)
+        self.update_nodes(self.ask_any(METADATA, topics=[]).response)
 
-    def remember(self, metadata: Any) -> None:
+    def update_nodes(self, metadata: Any) -> None:
         """Takes over the brokers of a Metadata response. One without brokers is ignored: a broker that has just started
         knows of none yet."""
         if not metadata.brokers:
@@ -137,33 +139,33 @@ class Brokers:
         for gone in [node for node in self._links if node not in self.nodes]:
             self._links.pop(gone).close()
 
-    def _meet(self) -> None:
+    def _bootstrap(self) -> None:
         failures = []
-        for place in self._connection.bootstrap:
+        for endpoint in self._connection.bootstrap:
             try:
-                link, (metadata, *early) = self._who_is_there(place)
+                link, (metadata, *extra) = self._fetch_metadata(endpoint)
             except LoginFailed:
                 raise  # the other brokers would refuse it too, and repeated wrong passwords may lock an account
             except ConnectionError as error:
                 failures.append(error)
                 continue
-            self.early = early
-            self.remember(metadata.response)
-            self._keep_or_close(link)
+            self.extra_responses = extra
+            self.update_nodes(metadata.response)
+            self._reuse_or_close(link)
             return
         if len(failures) == 1:
             raise failures[0]
         raise Unreachable("no broker can be reached: " + "; ".join(map(str, failures)))
 
-    def _who_is_there(self, place: str) -> "tuple[_Link, Sequence[Answer]]":
-        link = self._connected(place, first=self._first)
+    def _fetch_metadata(self, endpoint: str) -> "tuple[_Link, Sequence[ApiResponse]]":
+        link = self._connect_to(endpoint, first_requests=self._bootstrap_requests)
         try:
-            return link, link.first or [link.ask(METADATA, _WHO_IS_THERE.values)]
+            return link, link.first_responses or [link.ask(METADATA, _METADATA_REQUEST.values)]
         except BaseException:
             link.close()
             raise
 
-    def _keep_or_close(self, link: "_Link") -> None:
+    def _reuse_or_close(self, link: "_Link") -> None:
         """Reuses the bootstrap connection for its broker, if that advertises the same endpoint."""
         for node in self.nodes.values():
             if format_address(node.host, node.port) == link.address:
@@ -177,39 +179,39 @@ class Brokers:
     def _link(self, node: int) -> "_Link":
         if node not in self.nodes:
             raise Unreachable(f"broker {node} is not part of the cluster now")
-        place = format_address(self.nodes[node].host, self.nodes[node].port)
+        endpoint = format_address(self.nodes[node].host, self.nodes[node].port)
         link = self._links.get(node)
-        if link and not link.is_broken and link.address == place:
+        if link and not link.is_broken and link.address == endpoint:
             return link
         if link:
             link.close()
-        self._links[node] = self._connected(place)
+        self._links[node] = self._connect_to(endpoint)
         return self._links[node]
 
     def _open(self, node: int) -> None:
         with suppress(ConnectionError):
             self._link(node)
 
-    def _ask_pipelined(self, node: int, questions: Sequence[Question]) -> list[Outcome]:
+    def _ask_pipelined(self, node: int, requests: Sequence[ApiRequest]) -> list[Outcome]:
         try:
             link = self._link(node)
             with self.waits.on(f"broker {node} at {link.address}"):
-                outcomes = link.ask_all(questions)
+                outcomes = link.ask_all(requests)
         except ConnectionError as error:
-            return [error] * len(questions)
+            return [error] * len(requests)
         return outcomes
 
-    def _connected(self, place: str, *, first: Sequence[Question] = ()) -> "_Link":
+    def _connect_to(self, endpoint: str, *, first_requests: Sequence[ApiRequest] = ()) -> "_Link":
         """Opens a connection to an endpoint, unless that failed to answer a moment ago."""
-        until, why = self._silent.get(place, (0.0, None))
+        until, why = self._silent.get(endpoint, (0.0, None))
         if why is not None and time.monotonic() < until:
             raise why
         try:
-            with self.waits.on(place):
-                return _Link(self._connection, place, first=first)
+            with self.waits.on(endpoint):
+                return _Link(self._connection, endpoint, first_requests=first_requests)
         except NoAnswer as error:
             silent = self._silent_broker(error)
-            self._silent[place] = (time.monotonic() + SILENT_FOR, silent)
+            self._silent[endpoint] = (time.monotonic() + SILENT_FOR, silent)
             raise silent from None
 
     def _silent_broker(self, error: NoAnswer) -> "SilentBroker":
@@ -217,9 +219,9 @@ class Brokers:
         hint = "; to wait longer: -X socket.connection.setup.timeout.ms=…" if setup_timeout < request_timeout else ""
         return SilentBroker(f"{error}{hint}")
 
-    def _side_by_side(self, nodes: Sequence[int], do: Callable[[int], None]) -> None:
+    def _in_parallel(self, nodes: Sequence[int], do: Callable[[int], None]) -> None:
         try:
-            _side_by_side(nodes, do)
+            _in_parallel(nodes, do)
         except BaseException:
             self.close()  # responses still in flight would be taken for those to the next requests
             raise
@@ -233,16 +235,16 @@ class _Link:
     no responses.
     """
 
-    def __init__(self, connection: Connection, address: str, *, first: Sequence[Question] = ()) -> None:
+    def __init__(self, connection: Connection, address: str, *, first_requests: Sequence[ApiRequest] = ()) -> None:
         self.address = address
         self.is_broken = False
-        self.first: Sequence[Answer] = ()
+        self.first_responses: Sequence[ApiResponse] = ()
         self._connection = connection
         self._client = self._connect()
         try:
-            self._versions = self._ask_versions(first)
-            if all(self._speaks(each.api, each.api.oldest) for each in first):
-                self.first = [self._receive(each.api, each.api.oldest) for each in first]
+            self._versions = self._ask_versions(first_requests)
+            if all(self._speaks(each.api, each.api.oldest) for each in first_requests):
+                self.first_responses = [self._receive(each.api, each.api.oldest) for each in first_requests]
             else:
                 self.close()
                 self._client = self._connect()
@@ -262,30 +264,30 @@ class _Link:
         oldest, newest = self._versions.get(api.key, (0, -1))
         return oldest <= version <= newest
 
-    def ask(self, api: Api, values: Mapping[str, Any]) -> Answer:
-        (outcome,) = self.ask_all([Question(-1, api, values)])
-        if isinstance(outcome, Answer):
+    def ask(self, api: Api, values: Mapping[str, Any]) -> ApiResponse:
+        (outcome,) = self.ask_all([ApiRequest(-1, api, values)])
+        if isinstance(outcome, ApiResponse):
             return outcome
         raise outcome
 
-    def ask_all(self, questions: Sequence[Question]) -> list[Outcome]:
+    def ask_all(self, requests: Sequence[ApiRequest]) -> list[Outcome]:
         """Sends requests with several in flight at a time; if the connection breaks, those without a response fail."""
-        versions = [self.version_of(question.api) for question in questions]
-        spoken = [place for place, version in enumerate(versions) if version is not None]
-        outcomes: list[Outcome] = [self._unsupported(question.api) for question in questions]
+        versions = [self.version_of(request.api) for request in requests]
+        supported = [index for index, version in enumerate(versions) if version is not None]
+        outcomes: list[Outcome] = [self._unsupported(request.api) for request in requests]
         sent = 0
         try:
-            for done, place in enumerate(spoken):
-                while sent < len(spoken) and sent < done + IN_FLIGHT:
-                    self._send(questions[spoken[sent]], versions[spoken[sent]])
+            for done, index in enumerate(supported):
+                while sent < len(supported) and sent < done + IN_FLIGHT:
+                    self._send(requests[supported[sent]], versions[supported[sent]])
                     sent += 1
-                outcomes[place] = self._receive(questions[place].api, versions[place])
+                outcomes[index] = self._receive(requests[index].api, versions[index])
         except (OSError, CorruptMessage, BadFrame) as error:
             self._break()
             failure = error if isinstance(error, ConnectionError) else self._unreadable(error)
-            for place in spoken:
-                if not isinstance(outcomes[place], Answer):
-                    outcomes[place] = failure
+            for index in supported:
+                if not isinstance(outcomes[index], ApiResponse):
+                    outcomes[index] = failure
         except BaseException:
             self._break()  # responses still in flight would be taken for those to the next requests
             raise
@@ -298,13 +300,13 @@ class _Link:
         self.is_broken = True
         self.close()
 
-    def _send(self, question: Question, version: int | None) -> None:
+    def _send(self, request: ApiRequest, version: int | None) -> None:
         assert version is not None
-        self._client.send(question.api.key, version, **question.values)
+        self._client.send(request.api.key, version, **request.values)
 
-    def _receive(self, api: Api, version: int | None) -> Answer:
+    def _receive(self, api: Api, version: int | None) -> ApiResponse:
         assert version is not None
-        return Answer(version, self._client.receive(api.key, version))
+        return ApiResponse(version, self._client.receive(api.key, version))
 
     def _unsupported(self, api: Api) -> Unsupported:
         return Unsupported(f"{self.address} has no version of {api.name} that kcoord knows")
@@ -323,38 +325,38 @@ class _Link:
             codec=schema_codec,
         )
 
-    def _ask_versions(self, first: Sequence[Question]) -> dict[int, tuple[int, int]]:
+    def _ask_versions(self, first_requests: Sequence[ApiRequest]) -> dict[int, tuple[int, int]]:
         self._client.send(API_VERSIONS.key, API_VERSIONS.newest)
-        for each in first:
+        for each in first_requests:
             self._send(each, each.api.oldest)
         response = self._client.receive(API_VERSIONS.key, API_VERSIONS.newest)
         self._client.set_response_timeout(self._connection.request_timeout)
         return {each.api_key: (each.min_version, each.max_version) for each in response.api_keys}
 
 
-def _side_by_side(nodes: Sequence[int], do: Callable[[int], None]) -> None:
+def _in_parallel(nodes: Sequence[int], do: Callable[[int], None]) -> None:
     """Runs a function for each broker in a thread of its own, for the last one in this thread. Raises the first failure
     when all have finished."""
     failures: list[Exception] = []
 
-    def do_and_tell(node: int) -> None:
+    def run_and_record(node: int) -> None:
         try:
             do(node)
         except Exception as error:  # a thread that ends with an exception only prints it
             failures.append(error)
 
-    threads = [threading.Thread(target=do_and_tell, args=(node,), daemon=True) for node in nodes[:-1]]
+    threads = [threading.Thread(target=run_and_record, args=(node,), daemon=True) for node in nodes[:-1]]
     for thread in threads:
         thread.start()
     for node in nodes[-1:]:
-        do_and_tell(node)
+        run_and_record(node)
     for thread in threads:
         thread.join()
     if failures:
         raise failures[0]
 
 
-def refusing(outcome: ConnectionError | Unsupported) -> tuple[ErrorCode, str]:
+def error_of(outcome: ConnectionError | Unsupported) -> tuple[ErrorCode, str]:
     """Maps a failed request to an error of the protocol and a message."""
     if isinstance(outcome, Unsupported):
         return ErrorCode.unsupported_version, str(outcome)
@@ -365,6 +367,6 @@ def refusing(outcome: ConnectionError | Unsupported) -> tuple[ErrorCode, str]:
     return ErrorCode.network_exception, str(outcome)
 
 
-def in_chunks(items: Collection[Any], size: int) -> list[list[Any]]:
+def chunked(items: Collection[Any], size: int) -> list[list[Any]]:
     ordered = list(items)
     return [ordered[start : start + size] for start in range(0, len(ordered), size)]

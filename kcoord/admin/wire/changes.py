@@ -9,8 +9,8 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from functools import partial
 from typing import Any, Final, TypeVar
 
-from kcoord.admin.model import Answers, Committed, GroupType, LeavingMember, Refusal, TopicPartition, by_topic
-from kcoord.admin.retry import PASSING, PATIENT, Round, settle
+from kcoord.admin.model import Answers, Committed, GroupType, MemberToRemove, Refusal, TopicPartition, by_topic
+from kcoord.admin.retry import NO_ERROR_TIMEOUTS, RETRIABLE, Attempt, retry_until_resolved
 from kcoord.admin.wire.apis import (
     CONSUMER_GROUP_HEARTBEAT,
     DELETE_GROUPS,
@@ -21,31 +21,31 @@ from kcoord.admin.wire.apis import (
     STREAMS_GROUP_HEARTBEAT,
     Api,
 )
-from kcoord.admin.wire.brokers import Answer, in_chunks
-from kcoord.admin.wire.coordinators import Asked, Coordinators, Groups
+from kcoord.admin.wire.brokers import ApiResponse, chunked
+from kcoord.admin.wire.coordinators import Coordinators, GroupQuery, Groups
 from kcoord.errors import ErrorCode
 
 GROUPS_PER_REQUEST: Final = 100
 PARTITIONS_PER_COMMIT: Final = 5000
 NO_GENERATION: Final = -1
-LEAVES: Final = -1  # the epoch of a heartbeat that leaves the group (KIP-848)
+LEAVE_EPOCH: Final = -1  # the epoch of a heartbeat that leaves the group (KIP-848)
 
-_SAFE_TO_REPEAT: Final = PASSING - {ErrorCode.network_exception, ErrorCode.request_timed_out}
+_SAFE_TO_RETRY: Final = RETRIABLE - {ErrorCode.network_exception, ErrorCode.request_timed_out}
 _HEARTBEATS: Final = {
     GroupType.CONSUMER: CONSUMER_GROUP_HEARTBEAT,
     GroupType.SHARE: SHARE_GROUP_HEARTBEAT,
     GroupType.STREAMS: STREAMS_GROUP_HEARTBEAT,
 }
 # Fields of a streams heartbeat that must be null: empty lists have a meaning, and a broker refuses some of them.
-_TOLD_BY_STREAMS: Final = (
+_STREAMS_FIELDS: Final = (
     *("active_tasks", "standby_tasks", "warmup_tasks"),
     *("client_tags", "task_offsets", "task_end_offsets"),
 )
-_NOTHING_ELSE: Final = dict.fromkeys(_TOLD_BY_STREAMS)
+_NULL_STREAMS_FIELDS: Final = dict.fromkeys(_STREAMS_FIELDS)
 
 
 def commit(
-    coordinators: Coordinators, group: str, offsets: Mapping[TopicPartition, Committed], *, patience: float
+    coordinators: Coordinators, group: str, offsets: Mapping[TopicPartition, Committed], *, timeout: float
 ) -> Answers[TopicPartition, ErrorCode]:
     """Commits without a member and a generation, which a coordinator accepts only for groups without members.
 
@@ -53,7 +53,7 @@ def commit(
     """
     errors: dict[TopicPartition, ErrorCode] = {}
     refused: list[Refusal] = []
-    for chunk in in_chunks(offsets, PARTITIONS_PER_COMMIT):
+    for chunk in chunked(offsets, PARTITIONS_PER_COMMIT):
         if refused:
             errors |= dict.fromkeys(chunk, ErrorCode.operation_not_attempted)
             continue
@@ -62,13 +62,13 @@ def commit(
             "generation_id_or_member_epoch": NO_GENERATION,
             "member_id": "",
             "topics": [
-                {"name": topic, "partitions": [_commit_fields(tp, offsets[tp]) for tp in own]}
-                for topic, own in by_topic(chunk).items()
+                {"name": topic, "partitions": [_commit_fields(tp, offsets[tp]) for tp in tps]}
+                for topic, tps in by_topic(chunk).items()
             ],
         }
-        told = _change(coordinators, group, OFFSET_COMMIT, fields, chunk, _partition_errors, patience)
-        errors |= told.found
-        refused += told.refused
+        answers = _change(coordinators, group, OFFSET_COMMIT, fields, chunk, _partition_errors, timeout)
+        errors |= answers.found
+        refused += answers.refused
     return Answers(found=errors, refused=tuple(refused))
 
 
@@ -82,76 +82,85 @@ def _commit_fields(tp: TopicPartition, offset: Committed) -> dict[str, Any]:
 
 
 def delete_offsets(
-    coordinators: Coordinators, group: str, partitions: Collection[TopicPartition], *, patience: float
+    coordinators: Coordinators, group: str, partitions: Collection[TopicPartition], *, timeout: float
 ) -> Answers[TopicPartition, ErrorCode]:
     topics = [
-        {"name": topic, "partitions": [{"partition_index": tp.partition} for tp in own]}
-        for topic, own in by_topic(partitions).items()
+        {"name": topic, "partitions": [{"partition_index": tp.partition} for tp in tps]}
+        for topic, tps in by_topic(partitions).items()
     ]
     fields = {"group_id": group, "topics": topics}
-    return _change(coordinators, group, OFFSET_DELETE, fields, partitions, _partition_errors, patience)
+    return _change(coordinators, group, OFFSET_DELETE, fields, partitions, _partition_errors, timeout)
 
 
 def remove_members(
-    coordinators: Coordinators, group: str, members: Collection[LeavingMember], *, reason: str, patience: float
-) -> Answers[LeavingMember, ErrorCode]:
+    coordinators: Coordinators, group: str, members: Collection[MemberToRemove], *, reason: str, timeout: float
+) -> Answers[MemberToRemove, ErrorCode]:
     identities = [
         {"member_id": member.member_id, "group_instance_id": member.instance_id, "reason": reason} for member in members
     ]
 
-    def read(response: Any) -> Iterable[tuple[LeavingMember, ErrorCode]]:
-        for member, told in zip(members, response.members, strict=False):  # members without an answer count as refused
-            yield member, told.error_code
+    def read(response: Any) -> Iterable[tuple[MemberToRemove, ErrorCode]]:
+        for member, removed in zip(
+            members, response.members, strict=False
+        ):  # members without an answer count as refused
+            yield member, removed.error_code
 
     fields = {"group_id": group, "members": identities}
-    return _change(coordinators, group, LEAVE_GROUP, fields, members, read, patience)
+    return _change(coordinators, group, LEAVE_GROUP, fields, members, read, timeout)
 
 
-def send_away(
-    coordinators: Coordinators, group: str, kind: GroupType, members: Collection[LeavingMember], *, patience: float
-) -> Answers[LeavingMember, ErrorCode]:
+def remove_modern_members(
+    coordinators: Coordinators, group: str, kind: GroupType, members: Collection[MemberToRemove], *, timeout: float
+) -> Answers[MemberToRemove, ErrorCode]:
     """Removes members of groups in which a member leaves by a last heartbeat: KIP-848 groups, share and streams
     groups."""
-    errors: dict[LeavingMember, ErrorCode] = {}
+    errors: dict[MemberToRemove, ErrorCode] = {}
     refused: list[Refusal] = []
     for member in members:
         fields = {
             "group_id": group,
             "member_id": member.member_id,
-            "member_epoch": LEAVES,
+            "member_epoch": LEAVE_EPOCH,
             "instance_id": member.instance_id,
-            **_NOTHING_ELSE,
+            **_NULL_STREAMS_FIELDS,
         }
-        told = _change(coordinators, group, _HEARTBEATS[kind], fields, [member], partial(_left, member), patience)
-        errors |= told.found
-        refused += told.refused
+        answers = _change(coordinators, group, _HEARTBEATS[kind], fields, [member], partial(_removed, member), timeout)
+        errors |= answers.found
+        refused += answers.refused
     return Answers(found=errors, refused=tuple(refused))
 
 
-def _left(member: LeavingMember, _: Any) -> Iterable[tuple[LeavingMember, ErrorCode]]:
+def _removed(member: MemberToRemove, _: Any) -> Iterable[tuple[MemberToRemove, ErrorCode]]:
     """Reads the answer to a heartbeat. It is about one member, so that any error is that of the whole response."""
     return [(member, ErrorCode.none)]
 
 
-def delete_groups(coordinators: Coordinators, names: Collection[str], *, patience: float) -> Answers[str, ErrorCode]:
+def delete_groups(coordinators: Coordinators, names: Collection[str], *, timeout: float) -> Answers[str, ErrorCode]:
     """Deletes groups. One that was deleted by a request whose answer was an error may get GROUP_ID_NOT_FOUND."""
 
-    def ask(pending: Groups, told: Round[str, ErrorCode]) -> None:
-        coordinators.ask(pending, Asked(told, DELETE_GROUPS, fields, read, GROUPS_PER_REQUEST))
+    def ask(pending: Groups, attempt: Attempt[str, ErrorCode]) -> None:
+        coordinators.ask(pending, GroupQuery(attempt, DELETE_GROUPS, fields, read, GROUPS_PER_REQUEST))
 
     def fields(chunk: Groups) -> dict[str, Any]:
         return {"groups_names": chunk}
 
-    def read(answer: Answer, asked: Groups, told: Round[str, ErrorCode]) -> None:
+    def read(answer: ApiResponse, asked: Groups, attempt: Attempt[str, ErrorCode]) -> None:
         for each in answer.response.results:
             if each.group_id not in asked:
                 continue  # otherwise it would be retried, and deleted
             if each.error_code is ErrorCode.none:
-                told.found[each.group_id] = ErrorCode.none
+                attempt.found[each.group_id] = ErrorCode.none
             else:
-                told.refuse(each.group_id, f"group {each.group_id}", each.error_code)
+                attempt.refuse(each.group_id, f"group {each.group_id}", each.error_code)
 
-    answers = settle(names, ask, patience=patience, passing=_SAFE_TO_REPEAT, may_last=PATIENT, waits=coordinators.waits)
+    answers = retry_until_resolved(
+        names,
+        ask,
+        timeout=timeout,
+        retriable=_SAFE_TO_RETRY,
+        error_timeouts=NO_ERROR_TIMEOUTS,
+        waits=coordinators.waits,
+    )
     failed = {refusal.what: refusal.error for refusal in answers.refused}
     errors = {
         name: ErrorCode.none if name in answers.found else failed.get(f"group {name}", ErrorCode.unknown_server_error)
@@ -170,7 +179,7 @@ def _change(
     fields: Mapping[str, Any],
     parts: Collection[Part],
     read: Callable[[Any], Iterable[tuple[Part, ErrorCode]]],
-    patience: float,
+    timeout: float,
 ) -> Answers[Part, ErrorCode]:
     """Asks the group's coordinator for a change; each part gets its error in the last answer.
 
@@ -179,25 +188,30 @@ def _change(
     """
     last: dict[Part, ErrorCode] = {}
 
-    def ask(pending: Groups, told: Round[str, ErrorCode]) -> None:
+    def ask(pending: Groups, attempt: Attempt[str, ErrorCode]) -> None:
         last.clear()
-        coordinators.ask(pending, Asked(told, api, lambda _: fields, read_answer, 1))
+        coordinators.ask(pending, GroupQuery(attempt, api, lambda _: fields, read_answer, 1))
 
-    def read_answer(answer: Answer, _: Groups, told: Round[str, ErrorCode]) -> None:
+    def read_answer(answer: ApiResponse, _: Groups, attempt: Attempt[str, ErrorCode]) -> None:
         whole = getattr(answer.response, "error_code", ErrorCode.none)
         if whole is not ErrorCode.none:
-            told.refuse(group, f"group {group}", whole, getattr(answer.response, "error_message", None))
+            attempt.refuse(group, f"group {group}", whole, getattr(answer.response, "error_message", None))
             return
         errors = dict(read(answer.response))
         last.update({part: errors.get(part, ErrorCode.unknown_server_error) for part in parts})
-        passing = [error for error in last.values() if error in _SAFE_TO_REPEAT]
-        if passing:
-            told.refuse(group, f"group {group}", passing[0])
+        retriable = [error for error in last.values() if error in _SAFE_TO_RETRY]
+        if retriable:
+            attempt.refuse(group, f"group {group}", retriable[0])
         else:
-            told.found[group] = ErrorCode.none
+            attempt.found[group] = ErrorCode.none
 
-    answers = settle(
-        [group], ask, patience=patience, passing=_SAFE_TO_REPEAT, may_last=PATIENT, waits=coordinators.waits
+    answers = retry_until_resolved(
+        [group],
+        ask,
+        timeout=timeout,
+        retriable=_SAFE_TO_RETRY,
+        error_timeouts=NO_ERROR_TIMEOUTS,
+        waits=coordinators.waits,
     )
     if not last:
         whole = answers.refused[0].error if answers.refused else ErrorCode.unknown_server_error
@@ -210,7 +224,7 @@ def _change(
 
 
 def _name(part: Hashable) -> str:
-    if isinstance(part, LeavingMember):
+    if isinstance(part, MemberToRemove):
         return f"member {part.member_id}" if part.member_id else f"instance {part.instance_id}"
     return f"partition {part}"
 

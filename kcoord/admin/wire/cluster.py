@@ -11,24 +11,24 @@ from kcoord.admin.model import (
     FoundOffset,
     Group,
     GroupType,
-    LeavingMember,
     ListedGroup,
+    MemberToRemove,
     Node,
     Position,
     Topic,
     TopicPartition,
-    read_on,
+    next_positions,
 )
 from kcoord.admin.record_marks import RecordMark
-from kcoord.admin.retry import Round
+from kcoord.admin.retry import Attempt
 from kcoord.admin.waiting import Waits
 from kcoord.admin.wire import changes, times
 from kcoord.admin.wire import groups as wire_groups
 from kcoord.admin.wire import offsets as wire_offsets
 from kcoord.admin.wire.brokers import Brokers
-from kcoord.admin.wire.coordinators import Coordinators, early_question
+from kcoord.admin.wire.coordinators import Coordinators, coordinator_request
 from kcoord.admin.wire.logs import GROUP_RESOURCE, TOPIC_RESOURCE, Logs
-from kcoord.admin.wire.record_times import Sweep
+from kcoord.admin.wire.record_times import FetchScan
 from kcoord.errors import ErrorCode
 
 
@@ -38,13 +38,13 @@ class WireCluster:
     def __init__(self, connection: Connection, *, about: Sequence[str] = (), waits: Waits | None = None) -> None:
         """If `about` names one group, the request for its coordinator is sent together with the first Metadata
         request."""
-        self._patience = connection.request_timeout
-        early = [early_question(group) for group in about] if len(about) == 1 else ()
-        self._brokers = Brokers(connection, early=early, waits=waits)
+        self._timeout = connection.request_timeout
+        extra = [coordinator_request(group) for group in about] if len(about) == 1 else ()
+        self._brokers = Brokers(connection, bootstrap_extra=extra, waits=waits)
         self._coordinators = Coordinators(self._brokers)
-        for group, answer in zip(about, self._brokers.early, strict=False):
-            self._coordinators.learn_early(group, answer)
-        self._logs = Logs(self._brokers, patience=self._patience)
+        for group, answer in zip(about, self._brokers.extra_responses, strict=False):
+            self._coordinators.seed(group, answer)
+        self._logs = Logs(self._brokers, timeout=self._timeout)
         self._types: dict[str, GroupType] = {}
 
     # Reading
@@ -59,7 +59,7 @@ class WireCluster:
         return self._logs.topics(names)
 
     def list_groups(self, *, states: Collection[str] = (), types: Collection[str] = ()) -> Answers[str, ListedGroup]:
-        answers = wire_groups.list_groups(self._brokers, states=states, types=types, patience=self._patience)
+        answers = wire_groups.list_groups(self._brokers, states=states, types=types, timeout=self._timeout)
         self._types |= {name: group.type for name, group in answers.found.items()}
         self._coordinators.learn({name: group.coordinator for name, group in answers.found.items()})
         return answers
@@ -69,19 +69,19 @@ class WireCluster:
 
     def committed(self, groups: Collection[str]) -> Answers[str, Commits]:
         """Recognises share groups by an earlier list or describe."""
-        sharing = [group for group in groups if self._types.get(group) is GroupType.SHARE]
+        share_groups = [group for group in groups if self._types.get(group) is GroupType.SHARE]
         others = [group for group in groups if self._types.get(group) is not GroupType.SHARE]
-        commits = wire_offsets.committed(self._coordinators, others, patience=self._patience)
-        starts = wire_offsets.share_starts(self._coordinators, sharing, patience=self._patience)
+        commits = wire_offsets.committed(self._coordinators, others, timeout=self._timeout)
+        starts = wire_offsets.share_starts(self._coordinators, share_groups, timeout=self._timeout)
         return Answers(found={**commits.found, **starts.found}, refused=(*commits.refused, *starts.refused))
 
     def describe_with_commits(self, names: Collection[str]) -> tuple[Answers[str, Group], Answers[str, Commits]]:
         """Sends both requests at once. Offsets that did not come with the description are requested again, as are those
         of share groups, which have their own API and have committed nothing."""
-        told: Round[str, Commits] = Round()
-        described = self._describe(names, beside=[wire_offsets.commits_asked(told)])
-        settled = [name for name, group in described.found.items() if group.type is not GroupType.SHARE]
-        commits = {name: told.found[name] for name in settled if name in told.found}
+        attempt: Attempt[str, Commits] = Attempt()
+        described = self._describe(names, piggyback=[wire_offsets.commits_query(attempt)])
+        not_share = [name for name, group in described.found.items() if group.type is not GroupType.SHARE]
+        commits = {name: attempt.found[name] for name in not_share if name in attempt.found}
         left = self.committed([name for name in described.found if name not in commits])
         return described, Answers(found={**commits, **left.found}, refused=left.refused)
 
@@ -92,21 +92,21 @@ class WireCluster:
         self, partitions: Collection[TopicPartition], positions: Collection[Position]
     ) -> tuple[Answers[TopicPartition, Bounds], Answers[Position, int]]:
         """Fetches records together with the bounds, and again for positions before the start of the log."""
-        told: Round[TopicPartition, Sweep[int | None]] = Round()
-        bounds = self._logs.bounds(partitions, beside=times.first_look(positions, told))
-        unread = read_on(positions, bounds.found)
+        attempt: Attempt[TopicPartition, FetchScan[int | None]] = Attempt()
+        bounds = self._logs.bounds(partitions, piggyback=times.piggyback_times(positions, attempt))
+        unread = next_positions(positions, bounds.found)
         moved = {tp for tp, _ in unread.difference(positions)}
-        early = {tp: sweep for tp, sweep in told.found.items() if tp not in moved}
-        return bounds, times.timestamps(self._logs, unread, patience=self._patience, early=early)
+        prefetched = {tp: sweep for tp, sweep in attempt.found.items() if tp not in moved}
+        return bounds, times.timestamps(self._logs, unread, timeout=self._timeout, prefetched=prefetched)
 
     def offsets_at(self, timestamps: Mapping[TopicPartition, int]) -> Answers[TopicPartition, FoundOffset]:
         return self._logs.offsets_at(timestamps)
 
     def timestamps(self, positions: Collection[Position]) -> Answers[Position, int]:
-        return times.timestamps(self._logs, positions, patience=self._patience)
+        return times.timestamps(self._logs, positions, timeout=self._timeout)
 
     def record_marks(self, positions: Collection[Position]) -> Answers[Position, RecordMark]:
-        return times.record_marks(self._logs, positions, patience=self._patience)
+        return times.record_marks(self._logs, positions, timeout=self._timeout)
 
     def topic_configs(self, topics: Collection[str]) -> Answers[str, Mapping[str, str]]:
         return self._logs.configs(TOPIC_RESOURCE, topics)
@@ -117,28 +117,28 @@ class WireCluster:
     # Changing
 
     def commit(self, group: str, offsets: Mapping[TopicPartition, Committed]) -> Answers[TopicPartition, ErrorCode]:
-        return changes.commit(self._coordinators, group, offsets, patience=self._patience)
+        return changes.commit(self._coordinators, group, offsets, timeout=self._timeout)
 
     def delete_offsets(self, group: str, partitions: Collection[TopicPartition]) -> Answers[TopicPartition, ErrorCode]:
-        return changes.delete_offsets(self._coordinators, group, partitions, patience=self._patience)
+        return changes.delete_offsets(self._coordinators, group, partitions, timeout=self._timeout)
 
     def delete_groups(self, names: Collection[str]) -> Answers[str, ErrorCode]:
-        return changes.delete_groups(self._coordinators, names, patience=self._patience)
+        return changes.delete_groups(self._coordinators, names, timeout=self._timeout)
 
     def remove_members(
-        self, group: str, members: Collection[LeavingMember], *, reason: str
-    ) -> Answers[LeavingMember, ErrorCode]:
+        self, group: str, members: Collection[MemberToRemove], *, reason: str
+    ) -> Answers[MemberToRemove, ErrorCode]:
         kind = self._types.get(group, GroupType.CLASSIC)
         if kind in (GroupType.CLASSIC, GroupType.UNKNOWN):
-            return changes.remove_members(self._coordinators, group, members, reason=reason, patience=self._patience)
-        return changes.send_away(self._coordinators, group, kind, members, patience=self._patience)
+            return changes.remove_members(self._coordinators, group, members, reason=reason, timeout=self._timeout)
+        return changes.remove_modern_members(self._coordinators, group, kind, members, timeout=self._timeout)
 
     def close(self) -> None:
         self._brokers.close()
 
-    def _describe(self, names: Collection[str], *, beside: wire_groups.Beside = ()) -> Answers[str, Group]:
+    def _describe(self, names: Collection[str], *, piggyback: wire_groups.Piggyback = ()) -> Answers[str, Group]:
         answers = wire_groups.describe_groups(
-            self._brokers, self._coordinators, names, patience=self._patience, beside=beside
+            self._brokers, self._coordinators, names, timeout=self._timeout, piggyback=piggyback
         )
         self._types |= {name: group.type for name, group in answers.found.items()}
         return answers

@@ -14,27 +14,27 @@ _ROLES: Final = ("active", "standby", "warmup")
 Partitions = tuple[TopicPartition, ...]
 
 
-def classic_group(told: Any, coordinator: Node) -> Group:
-    is_consumers = told.protocol_type == CONSUMER
+def classic_group(described: Any, coordinator: Node) -> Group:
+    is_consumers = described.protocol_type == CONSUMER
     return Group(
-        name=told.group_id,
+        name=described.group_id,
         type=GroupType.CLASSIC,
-        state=told.group_state,
-        protocol_type=told.protocol_type,
-        protocol=told.protocol_data,
+        state=described.group_state,
+        protocol_type=described.protocol_type,
+        protocol=described.protocol_data,
         coordinator=coordinator,
-        members=tuple(_classic_member(member, is_consumers) for member in told.members),
+        members=tuple(_classic_member(member, is_consumers) for member in described.members),
     )
 
 
-def _classic_member(told: Any, is_consumers: bool) -> Member:
+def _classic_member(described: Any, is_consumers: bool) -> Member:
     return Member(
-        member_id=told.member_id,
-        instance_id=told.group_instance_id,
-        client_id=told.client_id,
-        host=told.client_host,
-        assignment=_assignment(told.member_assignment) if is_consumers else None,
-        subscription=_subscription(told.member_metadata) if is_consumers else None,
+        member_id=described.member_id,
+        instance_id=described.group_instance_id,
+        client_id=described.client_id,
+        host=described.client_host,
+        assignment=_assignment(described.member_assignment) if is_consumers else None,
+        subscription=_subscription(described.member_metadata) if is_consumers else None,
     )
 
 
@@ -60,71 +60,81 @@ def _sorted(partitions: Mapping[str, Iterable[int]]) -> Partitions:
 # KIP-848, share and streams groups: the coordinator plans, so that responses contain the whole plan.
 
 
-def consumer_group(told: Any, coordinator: Node) -> Group:
-    return _planned_group(
-        told, coordinator, GroupType.CONSUMER, told.assignor_name, tuple(map(_consumer_member, told.members))
+def consumer_group(described: Any, coordinator: Node) -> Group:
+    return _modern_group(
+        described,
+        coordinator,
+        GroupType.CONSUMER,
+        described.assignor_name,
+        tuple(map(_consumer_member, described.members)),
     )
 
 
-def share_group(told: Any, coordinator: Node) -> Group:
-    return _planned_group(
-        told, coordinator, GroupType.SHARE, told.assignor_name, tuple(map(_share_member, told.members))
+def share_group(described: Any, coordinator: Node) -> Group:
+    return _modern_group(
+        described, coordinator, GroupType.SHARE, described.assignor_name, tuple(map(_share_member, described.members))
     )
 
 
-def streams_group(told: Any, coordinator: Node) -> Group:
-    sources = _sources(told.topology)
-    return _planned_group(
-        told, coordinator, GroupType.STREAMS, "", tuple(_streams_member(member, sources) for member in told.members)
+def streams_group(described: Any, coordinator: Node) -> Group:
+    sources = _sources(described.topology)
+    return _modern_group(
+        described,
+        coordinator,
+        GroupType.STREAMS,
+        "",
+        tuple(_streams_member(member, sources) for member in described.members),
     )
 
 
-def _planned_group(told: Any, coordinator: Node, kind: GroupType, protocol: str, members: tuple[Member, ...]) -> Group:
+def _modern_group(
+    described: Any, coordinator: Node, kind: GroupType, protocol: str, members: tuple[Member, ...]
+) -> Group:
     return Group(
-        name=told.group_id,
+        name=described.group_id,
         type=kind,
-        state=told.group_state,
+        state=described.group_state,
         protocol_type=CONSUMER if kind is GroupType.CONSUMER else kind.value,
         protocol=protocol,
         coordinator=coordinator,
         members=members,
-        epoch=told.group_epoch,
-        assignment_epoch=told.assignment_epoch,
+        epoch=described.group_epoch,
+        assignment_epoch=described.assignment_epoch,
     )
 
 
-def _consumer_member(told: Any) -> Member:
-    kind = told.member_type
+def _consumer_member(described: Any) -> Member:
+    kind = described.member_type
     return Member(
-        member_id=told.member_id,
-        instance_id=told.instance_id,
-        client_id=told.client_id,
-        host=told.client_host,
-        assignment=_planned(told.assignment),
-        subscription=tuple(sorted(told.subscribed_topic_names)),
-        subscribed_regex=told.subscribed_topic_regex or None,
-        rack=told.rack_id,
-        epoch=told.member_epoch,
-        target=_planned(told.target_assignment),
+        member_id=described.member_id,
+        instance_id=described.instance_id,
+        client_id=described.client_id,
+        host=described.client_host,
+        assignment=_partitions(described.assignment),
+        subscription=tuple(sorted(described.subscribed_topic_names)),
+        subscribed_regex=described.subscribed_topic_regex or None,
+        rack=described.rack_id,
+        epoch=described.member_epoch,
+        target=_partitions(described.target_assignment),
         is_classic=None if kind < 0 else kind == _CLASSIC_MEMBER,
     )
 
 
-def _share_member(told: Any) -> Member:
+def _share_member(described: Any) -> Member:
     return Member(
-        member_id=told.member_id,
+        member_id=described.member_id,
         instance_id=None,
-        client_id=told.client_id,
-        host=told.client_host,
-        assignment=_planned(told.assignment),
-        subscription=tuple(sorted(told.subscribed_topic_names)),
-        rack=told.rack_id,
-        epoch=told.member_epoch,
+        client_id=described.client_id,
+        host=described.client_host,
+        assignment=_partitions(described.assignment),
+        subscription=tuple(sorted(described.subscribed_topic_names)),
+        rack=described.rack_id,
+        epoch=described.member_epoch,
     )
 
 
-def _planned(assignment: Any) -> Partitions:
-    return _sorted({line.topic_name: line.partitions for line in assignment.topic_partitions})
+def _partitions(assignment: Any) -> Partitions:
+    return _sorted({topic.topic_name: topic.partitions for topic in assignment.topic_partitions})
 
 
 # Streams: tasks are planned, and a task's partitions are those of its subtopology's sources.
@@ -138,23 +148,23 @@ def _sources(topology: Any) -> dict[str, tuple[str, ...]]:
     }
 
 
-def _streams_member(told: Any, sources: Mapping[str, tuple[str, ...]]) -> Member:
+def _streams_member(described: Any, sources: Mapping[str, tuple[str, ...]]) -> Member:
     return Member(
-        member_id=told.member_id,
-        instance_id=told.instance_id,
-        client_id=told.client_id,
-        host=told.client_host,
-        assignment=_read_by(told.assignment, sources),
+        member_id=described.member_id,
+        instance_id=described.instance_id,
+        client_id=described.client_id,
+        host=described.client_host,
+        assignment=_source_partitions(described.assignment, sources),
         subscription=tuple(sorted({topic for topics in sources.values() for topic in topics})),
-        rack=told.rack_id,
-        epoch=told.member_epoch,
-        target=_read_by(told.target_assignment, sources),
-        is_classic=told.is_classic,
-        tasks={role: _tasks(getattr(told.assignment, f"{role}_tasks")) for role in _ROLES},
+        rack=described.rack_id,
+        epoch=described.member_epoch,
+        target=_source_partitions(described.target_assignment, sources),
+        is_classic=described.is_classic,
+        tasks={role: _tasks(getattr(described.assignment, f"{role}_tasks")) for role in _ROLES},
     )
 
 
-def _read_by(assignment: Any, sources: Mapping[str, tuple[str, ...]]) -> Partitions:
+def _source_partitions(assignment: Any, sources: Mapping[str, tuple[str, ...]]) -> Partitions:
     return tuple(
         sorted(
             TopicPartition(topic, number)
@@ -165,5 +175,5 @@ def _read_by(assignment: Any, sources: Mapping[str, tuple[str, ...]]) -> Partiti
     )
 
 
-def _tasks(told: Any) -> dict[str, tuple[int, ...]]:
-    return {task.subtopology_id: tuple(sorted(task.partitions)) for task in told}
+def _tasks(tasks: Any) -> dict[str, tuple[int, ...]]:
+    return {task.subtopology_id: tuple(sorted(task.partitions)) for task in tasks}

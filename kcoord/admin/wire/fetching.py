@@ -10,10 +10,10 @@ from typing import Any, Final, NamedTuple
 
 from kcoord.admin.connecting.connection import Connection
 from kcoord.admin.model import Answers, TopicPartition, by_topic
-from kcoord.admin.retry import PATIENT, Round, settle
+from kcoord.admin.retry import NO_ERROR_TIMEOUTS, Attempt, retry_until_resolved
 from kcoord.admin.wire.apis import FETCH, LIST_OFFSETS
 from kcoord.admin.wire.brokers import Brokers
-from kcoord.admin.wire.logs import CONSUMER_REPLICA, LATEST, PARTITIONS_PER_REQUEST, Logs, Partitions, Wanted
+from kcoord.admin.wire.logs import CONSUMER_REPLICA, LATEST, PARTITIONS_PER_REQUEST, Logs, PartitionQuery, Partitions
 from kcoord.errors import ErrorCode
 
 READ_COMMITTED: Final = 1
@@ -42,14 +42,14 @@ class Fetched:
     """Whether other partitions of the response have records: an empty result may then be due to the size limit."""
 
 
-class Fetching:
+class LogFetcher:
     """Fetches from the leaders of a cluster's partitions; leaders are looked up, and looked up again when they have
     changed."""
 
     def __init__(self, connection: Connection) -> None:
-        self._patience = connection.request_timeout
+        self._timeout = connection.request_timeout
         self._brokers = Brokers(connection)
-        self._logs = Logs(self._brokers, patience=self._patience)
+        self._logs = Logs(self._brokers, timeout=self._timeout)
 
     @property
     def cluster_id(self) -> str | None:
@@ -59,14 +59,14 @@ class Fetching:
     def logs(self) -> Logs:
         return self._logs
 
-    def once(self, places: Mapping[TopicPartition, int]) -> Round[TopicPartition, Fetched]:
+    def fetch_once(self, positions: Mapping[TopicPartition, int]) -> Attempt[TopicPartition, Fetched]:
         """Sends one fetch to each leader, each partition from its offset on. The first partitions get the most space.
 
         Raises ConnectionError if no broker can be reached.
         """
 
         def fields(chunk: Partitions) -> Mapping[str, Any]:
-            topics = [{"topic": name, "partitions": [one(tp) for tp in own]} for name, own in by_topic(chunk).items()]
+            topics = [{"topic": name, "partitions": [one(tp) for tp in tps]} for name, tps in by_topic(chunk).items()]
             return {
                 "min_bytes": 0,
                 "max_bytes": RESPONSE_BYTES,
@@ -75,14 +75,14 @@ class Fetching:
             }
 
         def one(tp: TopicPartition) -> Mapping[str, int]:
-            return {"partition": tp.partition, "fetch_offset": places[tp], "partition_max_bytes": PARTITION_BYTES}
+            return {"partition": tp.partition, "fetch_offset": positions[tp], "partition_max_bytes": PARTITION_BYTES}
 
-        def read(response: Any, answered: Round[TopicPartition, Fetched]) -> None:
+        def read(response: Any, answered: Attempt[TopicPartition, Fetched]) -> None:
             if not response.responses:  # a broker answers so to a client beyond its quota
-                for tp in places:
+                for tp in positions:
                     answered.refuse(tp, f"partition {tp}", ErrorCode.throttling_quota_exceeded)
-            lines = [each for topic in response.responses for each in topic.partitions]
-            filled = [each for each in lines if each.records]
+            partitions = [each for topic in response.responses for each in topic.partitions]
+            filled = [each for each in partitions if each.records]
             for topic in response.responses:
                 for each in topic.partitions:
                     tp = TopicPartition(topic.topic, each.partition_index)
@@ -91,21 +91,21 @@ class Fetching:
                     else:
                         answered.refuse(tp, f"partition {tp}", each.error_code)
 
-        told: Round[TopicPartition, Fetched] = Round()
-        self._logs.ask_leaders(list(places), Wanted(told, FETCH, fields, read, _PER_REQUEST))
-        return told
+        attempt: Attempt[TopicPartition, Fetched] = Attempt()
+        self._logs.ask_leaders(list(positions), PartitionQuery(attempt, FETCH, fields, read, _PER_REQUEST))
+        return attempt
 
     def stable_ends(self, partitions: Collection[TopicPartition]) -> Answers[TopicPartition, int]:
         """Returns the last stable offset of each partition. Raises ConnectionError like `fetch_once`."""
 
         def fields(chunk: Partitions) -> Mapping[str, Any]:
             topics = [
-                {"name": name, "partitions": [{"partition_index": tp.partition, "timestamp": LATEST} for tp in own]}
-                for name, own in by_topic(chunk).items()
+                {"name": name, "partitions": [{"partition_index": tp.partition, "timestamp": LATEST} for tp in tps]}
+                for name, tps in by_topic(chunk).items()
             ]
             return {"replica_id": CONSUMER_REPLICA, "isolation_level": READ_COMMITTED, "topics": topics}
 
-        def read(response: Any, answered: Round[TopicPartition, int]) -> None:
+        def read(response: Any, answered: Attempt[TopicPartition, int]) -> None:
             for topic in response.topics:
                 for each in topic.partitions:
                     tp = TopicPartition(topic.name, each.partition_index)
@@ -114,19 +114,19 @@ class Fetching:
                     else:
                         answered.refuse(tp, f"partition {tp}", each.error_code)
 
-        def ask(pending: Partitions, told: Round[TopicPartition, int]) -> None:
-            self._logs.ask_leaders(pending, Wanted(told, LIST_OFFSETS, fields, read, PARTITIONS_PER_REQUEST))
+        def ask(pending: Partitions, attempt: Attempt[TopicPartition, int]) -> None:
+            self._logs.ask_leaders(pending, PartitionQuery(attempt, LIST_OFFSETS, fields, read, PARTITIONS_PER_REQUEST))
 
-        return settle(partitions, ask, patience=self._patience, may_last=PATIENT)
+        return retry_until_resolved(partitions, ask, timeout=self._timeout, error_timeouts=NO_ERROR_TIMEOUTS)
 
     def close(self) -> None:
         self._brokers.close()
 
 
-def _fetched(line: Any, *, is_crowded: bool) -> Fetched:
+def _fetched(partition: Any, *, is_crowded: bool) -> Fetched:
     return Fetched(
-        records=line.records or b"",
-        aborted=tuple(Aborted(each.producer_id, each.first_offset) for each in line.aborted_transactions or ()),
-        stable_end=line.last_stable_offset,
+        records=partition.records or b"",
+        aborted=tuple(Aborted(each.producer_id, each.first_offset) for each in partition.aborted_transactions or ()),
+        stable_end=partition.last_stable_offset,
         is_crowded=is_crowded,
     )

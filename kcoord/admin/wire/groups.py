@@ -6,7 +6,7 @@ from itertools import repeat
 from typing import Any, Final
 
 from kcoord.admin.model import Answers, Group, GroupType, ListedGroup, Node, Refusal, rows_of
-from kcoord.admin.retry import Round, settle
+from kcoord.admin.retry import Attempt, retry_until_resolved
 from kcoord.admin.wire.apis import (
     CONSUMER_GROUP_DESCRIBE,
     DESCRIBE_GROUPS,
@@ -15,20 +15,20 @@ from kcoord.admin.wire.apis import (
     STREAMS_GROUP_DESCRIBE,
     Api,
 )
-from kcoord.admin.wire.brokers import Answer, Brokers, Question, refusing
-from kcoord.admin.wire.coordinators import Asked, Coordinators, Groups
+from kcoord.admin.wire.brokers import ApiRequest, ApiResponse, Brokers, error_of
+from kcoord.admin.wire.coordinators import Coordinators, GroupQuery, Groups
 from kcoord.admin.wire.descriptions import classic_group, consumer_group, share_group, streams_group
 from kcoord.errors import ErrorCode
 from kcoord.protocol.schema.message_readers import columns_of
 
-Beside = Sequence[Asked[Any]]
+Piggyback = Sequence[GroupQuery[Any]]
 
 GROUPS_PER_REQUEST: Final = 250
 DEAD: Final = "Dead"
 
 
 def list_groups(
-    brokers: Brokers, *, states: Collection[str], types: Collection[str], patience: float
+    brokers: Brokers, *, states: Collection[str], types: Collection[str], timeout: float
 ) -> Answers[str, ListedGroup]:
     """Merges the lists of all brokers, each of its own groups. Filters that a broker does not support are applied here.
 
@@ -37,33 +37,33 @@ def list_groups(
     fields = {"states_filter": tuple(states), "types_filter": tuple(types)}
     found: dict[str, ListedGroup] = {}
 
-    def ask(nodes: list[int], told: Round[int, bool]) -> None:
-        outcomes = brokers.ask_each([Question(node, LIST_GROUPS, fields) for node in nodes])
+    def ask(nodes: list[int], attempt: Attempt[int, bool]) -> None:
+        outcomes = brokers.ask_each([ApiRequest(node, LIST_GROUPS, fields) for node in nodes])
         for node, outcome in zip(nodes, outcomes, strict=True):
-            if not isinstance(outcome, Answer):
-                told.refuse(node, f"broker {node}", *refusing(outcome))
+            if not isinstance(outcome, ApiResponse):
+                attempt.refuse(node, f"broker {node}", *error_of(outcome))
             elif outcome.response.error_code is not ErrorCode.none:
-                told.refuse(node, f"broker {node}", outcome.response.error_code, "it lists no groups")
+                attempt.refuse(node, f"broker {node}", outcome.response.error_code, "it lists no groups")
             else:
-                told.found[node] = True
+                attempt.found[node] = True
                 found.update((each.name, each) for each in _listed(outcome, node))
-        if told.refused:
+        if attempt.refused:
             with suppress(ConnectionError):  # if no broker answers, each is refused by name
                 brokers.refresh()
-        for node in told.refused.keys() - brokers.nodes.keys():
-            told.refuse(node, f"broker {node}", ErrorCode.broker_not_available, "it has left the cluster")
+        for node in attempt.refused.keys() - brokers.nodes.keys():
+            attempt.refuse(node, f"broker {node}", ErrorCode.broker_not_available, "it has left the cluster")
 
-    settled = settle(list(brokers.nodes), ask, patience=patience, waits=brokers.waits)
-    if any(refusal.error is ErrorCode.broker_not_available for refusal in settled.refused):
-        again = settle(list(brokers.nodes), ask, patience=patience, waits=brokers.waits)
-        settled = Answers(found=again.found, refused=tuple(dict.fromkeys((*settled.refused, *again.refused))))
+    listed = retry_until_resolved(list(brokers.nodes), ask, timeout=timeout, waits=brokers.waits)
+    if any(refusal.error is ErrorCode.broker_not_available for refusal in listed.refused):
+        again = retry_until_resolved(list(brokers.nodes), ask, timeout=timeout, waits=brokers.waits)
+        listed = Answers(found=again.found, refused=tuple(dict.fromkeys((*listed.refused, *again.refused))))
     if not states and not types:
-        return Answers(found=found, refused=settled.refused)
+        return Answers(found=found, refused=listed.refused)
     wanted = {name: group for name, group in found.items() if _is_wanted(group, states, types)}
-    return Answers(found=wanted, refused=settled.refused)
+    return Answers(found=wanted, refused=listed.refused)
 
 
-def _listed(answer: Answer, node: int) -> Iterable[ListedGroup]:
+def _listed(answer: ApiResponse, node: int) -> Iterable[ListedGroup]:
     """Parses a list. Brokers before 2.6 do not send the state, nor those before 3.8 the type."""
     groups = answer.response.groups
     if not groups:
@@ -89,7 +89,7 @@ def _is_wanted(group: ListedGroup, states: Collection[str], types: Collection[st
 
 
 def describe_groups(
-    brokers: Brokers, coordinators: Coordinators, names: Collection[str], *, patience: float, beside: Beside = ()
+    brokers: Brokers, coordinators: Coordinators, names: Collection[str], *, timeout: float, piggyback: Piggyback = ()
 ) -> Answers[str, Group]:
     """Describes groups of any type: each is requested as a classic group first, and then as each of the other types if
     it was not found.
@@ -100,8 +100,8 @@ def describe_groups(
     refused: list[Refusal] = []
     left = list(names)
     for api, to_group in _DESCRIBERS:
-        answers = _describe_as(brokers, coordinators, left, api, to_group, patience, beside)
-        beside = ()
+        answers = _describe_as(brokers, coordinators, left, api, to_group, timeout, piggyback)
+        piggyback = ()
         found |= answers.found
         absent = {refusal.what for refusal in answers.refused if refusal.error in _ABSENT}
         refused += [refusal for refusal in answers.refused if refusal.what not in absent]
@@ -131,15 +131,15 @@ def _describe_as(
     names: Groups,
     api: Api,
     to_group: ToGroup,
-    patience: float,
-    beside: Beside,
+    timeout: float,
+    piggyback: Piggyback,
 ) -> Answers[str, Group]:
-    others = list(beside)
+    piggybacked = list(piggyback)
 
     def fields(chunk: Groups) -> dict[str, Any]:
         return {"groups": chunk, "group_ids": chunk, "include_authorized_operations": False}
 
-    def read(answer: Answer, asked: Groups, told: Round[str, Group]) -> None:
+    def read(answer: ApiResponse, asked: Groups, attempt: Attempt[str, Group]) -> None:
         wanted = set(asked)
         for each in answer.response.groups:
             if each.group_id not in wanted:
@@ -148,12 +148,12 @@ def _describe_as(
             if error is ErrorCode.none and each.group_state == DEAD and not each.members:
                 error = ErrorCode.group_id_not_found  # which DescribeGroups before version 6 reports in this way
             if error is ErrorCode.none:
-                told.found[each.group_id] = to_group(each, brokers.nodes[coordinators.of(each.group_id)])
+                attempt.found[each.group_id] = to_group(each, brokers.nodes[coordinators.coordinator_of(each.group_id)])
             else:
-                told.refuse(each.group_id, f"group {each.group_id}", error, each.error_message)
+                attempt.refuse(each.group_id, f"group {each.group_id}", error, each.error_message)
 
-    def ask(pending: Groups, told: Round[str, Group]) -> None:
-        coordinators.ask(pending, Asked(told, api, fields, read, GROUPS_PER_REQUEST), *others)
-        others.clear()
+    def ask(pending: Groups, attempt: Attempt[str, Group]) -> None:
+        coordinators.ask(pending, GroupQuery(attempt, api, fields, read, GROUPS_PER_REQUEST), *piggybacked)
+        piggybacked.clear()
 
-    return settle(names, ask, patience=patience, waits=brokers.waits)
+    return retry_until_resolved(names, ask, timeout=timeout, waits=brokers.waits)

@@ -6,10 +6,10 @@ from typing import Any, Final
 
 from kcoord.admin.groups.committed_offsets import Commits, TopicCommits, commits_of
 from kcoord.admin.model import Answers, Committed, TopicPartition
-from kcoord.admin.retry import Round, settle
+from kcoord.admin.retry import Attempt, retry_until_resolved
 from kcoord.admin.wire.apis import DESCRIBE_SHARE_GROUP_OFFSETS, OFFSET_FETCH
-from kcoord.admin.wire.brokers import Answer
-from kcoord.admin.wire.coordinators import Asked, Coordinators, Groups
+from kcoord.admin.wire.brokers import ApiResponse
+from kcoord.admin.wire.coordinators import Coordinators, GroupQuery, Groups
 from kcoord.errors import ErrorCode
 from kcoord.protocol.schema.message_readers import columns_of
 
@@ -18,29 +18,29 @@ GROUPS_PER_REQUEST: Final = 100
 NO_OFFSET: Final = -1
 
 
-def committed(coordinators: Coordinators, groups: Collection[str], *, patience: float) -> Answers[str, Commits]:
+def committed(coordinators: Coordinators, groups: Collection[str], *, timeout: float) -> Answers[str, Commits]:
     """Fetches all committed offsets of the groups; none for a group that the cluster does not know.
 
     A group is refused if the offset of one of its partitions is: otherwise it would look as if nothing were committed
     there.
     """
 
-    def ask(pending: Groups, told: Round[str, Commits]) -> None:
-        coordinators.ask(pending, commits_asked(told))
+    def ask(pending: Groups, attempt: Attempt[str, Commits]) -> None:
+        coordinators.ask(pending, commits_query(attempt))
 
-    return settle(groups, ask, patience=patience, waits=coordinators.waits)
-
-
-def commits_asked(told: Round[str, Commits]) -> Asked[Commits]:
-    return Asked(told, OFFSET_FETCH, _fetch_fields, _read_all_commits, GROUPS_PER_REQUEST, BATCHED_SINCE)
+    return retry_until_resolved(groups, ask, timeout=timeout, waits=coordinators.waits)
 
 
-def _read_all_commits(answer: Answer, asked: Groups, told: Round[str, Commits]) -> None:
+def commits_query(attempt: Attempt[str, Commits]) -> GroupQuery[Commits]:
+    return GroupQuery(attempt, OFFSET_FETCH, _fetch_fields, _read_all_commits, GROUPS_PER_REQUEST, BATCHED_SINCE)
+
+
+def _read_all_commits(answer: ApiResponse, asked: Groups, attempt: Attempt[str, Commits]) -> None:
     if answer.version < BATCHED_SINCE:
-        _read_commits(asked[0], answer.response, told)
+        _read_commits(asked[0], answer.response, attempt)
         return
     for each in answer.response.groups:
-        _read_commits(each.group_id, each, told)
+        _read_commits(each.group_id, each, attempt)
 
 
 def _fetch_fields(groups: Groups) -> dict[str, Any]:
@@ -52,9 +52,9 @@ def _fetch_fields(groups: Groups) -> dict[str, Any]:
     }
 
 
-def _read_commits(group: str, response: Any, told: Round[str, Commits]) -> None:
+def _read_commits(group: str, response: Any, attempt: Attempt[str, Commits]) -> None:
     if response.error_code is not ErrorCode.none:
-        told.refuse(group, f"group {group}", response.error_code)
+        attempt.refuse(group, f"group {group}", response.error_code)
         return
     topics = []
     for name, partitions in response.topics:
@@ -62,38 +62,40 @@ def _read_commits(group: str, response: Any, told: Round[str, Commits]) -> None:
             continue
         numbers, offsets, epochs, metadata, errors = columns_of(partitions)
         if errors.count(ErrorCode.none) < len(errors):
-            place, error = next(each for each in enumerate(errors) if each[1] is not ErrorCode.none)
-            what = f"what it has committed for {TopicPartition(name, numbers[place])} is not told"
-            told.refuse(group, f"group {group}", error, what)
+            index, error = next(each for each in enumerate(errors) if each[1] is not ErrorCode.none)
+            what = f"what it has committed for {TopicPartition(name, numbers[index])} is not told"
+            attempt.refuse(group, f"group {group}", error, what)
             return
         topics.append(TopicCommits(name, numbers, offsets, epochs, metadata))
-    told.found[group] = Commits([each for each in map(_without_gaps, topics) if each.partitions])
+    attempt.found[group] = Commits([each for each in map(_without_gaps, topics) if each.partitions])
 
 
-def _without_gaps(told: TopicCommits) -> TopicCommits:
+def _without_gaps(commits: TopicCommits) -> TopicCommits:
     """Drops the partitions without a committed offset."""
-    if NO_OFFSET not in told.offsets:
-        return told
-    is_there = [offset != NO_OFFSET for offset in told.offsets]
-    columns: list[list[Any]] = [list(compress(column, is_there)) for column in told[1:]]
-    return TopicCommits(told.topic, *columns)
+    if NO_OFFSET not in commits.offsets:
+        return commits
+    is_there = [offset != NO_OFFSET for offset in commits.offsets]
+    columns: list[list[Any]] = [list(compress(column, is_there)) for column in commits[1:]]
+    return TopicCommits(commits.topic, *columns)
 
 
-def share_starts(coordinators: Coordinators, groups: Collection[str], *, patience: float) -> Answers[str, Commits]:
+def share_starts(coordinators: Coordinators, groups: Collection[str], *, timeout: float) -> Answers[str, Commits]:
     """Fetches the start offsets of share groups, and the lag that the broker reports."""
 
-    def ask(pending: Groups, told: Round[str, Commits]) -> None:
-        coordinators.ask(pending, Asked(told, DESCRIBE_SHARE_GROUP_OFFSETS, _fetch_fields, read, GROUPS_PER_REQUEST))
+    def ask(pending: Groups, attempt: Attempt[str, Commits]) -> None:
+        coordinators.ask(
+            pending, GroupQuery(attempt, DESCRIBE_SHARE_GROUP_OFFSETS, _fetch_fields, read, GROUPS_PER_REQUEST)
+        )
 
-    def read(answer: Answer, _: Groups, told: Round[str, Commits]) -> None:
+    def read(answer: ApiResponse, _: Groups, attempt: Attempt[str, Commits]) -> None:
         for group in answer.response.groups:
             if group.error_code is not ErrorCode.none:
-                told.refuse(group.group_id, f"group {group.group_id}", group.error_code, group.error_message)
+                attempt.refuse(group.group_id, f"group {group.group_id}", group.error_code, group.error_message)
                 continue
-            told.found[group.group_id] = commits_of(
+            attempt.found[group.group_id] = commits_of(
                 {
                     TopicPartition(topic.topic_name, each.partition_index): Committed(
-                        each.start_offset, each.leader_epoch, told_lag=_told(each.lag)
+                        each.start_offset, each.leader_epoch, reported_lag=_known_lag(each.lag)
                     )
                     for topic in group.topics
                     for each in topic.partitions
@@ -101,8 +103,8 @@ def share_starts(coordinators: Coordinators, groups: Collection[str], *, patienc
                 }
             )
 
-    return settle(groups, ask, patience=patience, waits=coordinators.waits)
+    return retry_until_resolved(groups, ask, timeout=timeout, waits=coordinators.waits)
 
 
-def _told(lag: int) -> int | None:
+def _known_lag(lag: int) -> int | None:
     return lag if lag >= 0 else None

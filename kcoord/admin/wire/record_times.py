@@ -39,7 +39,7 @@ def mark_of(record: FetchedRecord) -> RecordMark:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sweep(Generic[Value]):
+class FetchScan(Generic[Value]):
     """The result of scanning one fetch: the values of the first record at each offset or after it (for times, None for
     a record without one), and the offset from which the missing ones must be read."""
 
@@ -47,7 +47,9 @@ class Sweep(Generic[Value]):
     end: int
 
 
-def sweep(fetched: bytes | None, offsets: Sequence[int], read: Callable[[FetchedRecord], Value]) -> Sweep[Value]:
+def scan_fetched(
+    fetched: bytes | None, offsets: Sequence[int], read: Callable[[FetchedRecord], Value]
+) -> FetchScan[Value]:
     """Scans whole batches for offsets in ascending order, and returns those that it found.
 
     A fetch begins with the batch that contains its offset, and may end within one. Transaction markers are no records;
@@ -61,31 +63,31 @@ def sweep(fetched: bytes | None, offsets: Sequence[int], read: Callable[[Fetched
             if not left:
                 break
             if not batch.header.is_control and batch.header.last_offset >= left[0]:
-                _look_into(batch, left, found, read)
+                _scan_batch(batch, left, found, read)
             end = max(end, batch.header.last_offset + 1)
     except CorruptBatch:
         pass  # what was read before it remains valid
-    return Sweep(found=found, end=end)
+    return FetchScan(found=found, end=end)
 
 
-def _look_into(
+def _scan_batch(
     batch: Batch, offsets: Sequence[int], found: dict[int, Value], read: Callable[[FetchedRecord], Value]
 ) -> None:
     header = batch.header
     plain = plain_records(batch)
     is_whole = header.record_count == header.last_offset - header.base_offset + 1  # compaction has removed none
-    place = position = 0
+    index = position = 0
     for offset in offsets:
         if offset > header.last_offset:
             return
-        if is_whole and offset - header.base_offset > place:
-            position = skip_records(plain, position, offset - header.base_offset - place)
-            place = offset - header.base_offset
-        while place < header.record_count:
+        if is_whole and offset - header.base_offset > index:
+            position = skip_records(plain, position, offset - header.base_offset - index)
+            index = offset - header.base_offset
+        while index < header.record_count:
             offset_delta, timestamp_delta, end = read_deltas(plain, position)
             if offset <= header.base_offset + offset_delta:
                 break
-            place, position = place + 1, end
+            index, position = index + 1, end
         else:
             return
         found[offset] = read(FetchedRecord(header, plain, position, offset_delta, timestamp_delta))

@@ -7,10 +7,10 @@ from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from kcoord.admin.model import Answers, Position, Refusal, TopicPartition, by_topic
 from kcoord.admin.record_marks import RecordMark
-from kcoord.admin.retry import Round, settle
+from kcoord.admin.retry import Attempt, retry_until_resolved
 from kcoord.admin.wire.apis import FETCH
-from kcoord.admin.wire.logs import Beside, Logs, Partitions, Wanted
-from kcoord.admin.wire.record_times import FetchedRecord, Sweep, mark_of, sweep, time_of
+from kcoord.admin.wire.logs import Logs, PartitionQuery, Partitions, Piggyback
+from kcoord.admin.wire.record_times import FetchedRecord, FetchScan, mark_of, scan_fetched, time_of
 from kcoord.errors import ErrorCode
 
 # For one position a batch is enough: by default Java's producers make them of up to 16 KiB, others make larger ones.
@@ -26,34 +26,37 @@ RECORDS: Final = "its records"
 
 Value = TypeVar("Value")
 Time = int | None
-_NO_TIMES: Final[Mapping[TopicPartition, Sweep[Time]]] = {}
+_NO_TIMES: Final[Mapping[TopicPartition, FetchScan[Time]]] = {}
 
 
-def first_look(positions: Collection[Position], told: Round[TopicPartition, Sweep[Time]]) -> Beside:
+def piggyback_times(positions: Collection[Position], attempt: Attempt[TopicPartition, FetchScan[Time]]) -> Piggyback:
     """Returns the queries to send along with the requests for bounds, for positions that most likely lie within
     them."""
-    asking = _Asking(positions)
-    of_times = _Reading(time_of, WHAT)
-    return [_wanted(asking, told, of_times, count, only=partitions) for partitions, count in asking.turns()]
+    open_offsets = _OpenOffsets(positions)
+    of_times = _RecordReader(time_of, WHAT)
+    return [
+        _fetch_query(open_offsets, attempt, of_times, count, only=partitions)
+        for partitions, count in open_offsets.batches()
+    ]
 
 
 def timestamps(
     logs: Logs,
     positions: Collection[Position],
     *,
-    patience: float,
-    early: Mapping[TopicPartition, Sweep[Time]] = _NO_TIMES,
+    timeout: float,
+    prefetched: Mapping[TopicPartition, FetchScan[Time]] = _NO_TIMES,
 ) -> Answers[Position, int]:
     """Reads the times of the records at these positions; records without a time are left out."""
-    read = _read(logs, positions, _Reading(time_of, WHAT), patience=patience, early=early)
+    read = _read(logs, positions, _RecordReader(time_of, WHAT), timeout=timeout, prefetched=prefetched)
     return Answers(found={key: at for key, at in read.found.items() if at is not None}, refused=read.refused)
 
 
-def record_marks(logs: Logs, positions: Collection[Position], *, patience: float) -> Answers[Position, RecordMark]:
-    return _read(logs, positions, _Reading(mark_of, RECORDS), patience=patience, early={})
+def record_marks(logs: Logs, positions: Collection[Position], *, timeout: float) -> Answers[Position, RecordMark]:
+    return _read(logs, positions, _RecordReader(mark_of, RECORDS), timeout=timeout, prefetched={})
 
 
-class _Reading(NamedTuple, Generic[Value]):
+class _RecordReader(NamedTuple, Generic[Value]):
     """How a value is read from a record, and how refusals name such values."""
 
     read: Callable[[FetchedRecord], Value]
@@ -63,10 +66,10 @@ class _Reading(NamedTuple, Generic[Value]):
 def _read(
     logs: Logs,
     positions: Collection[Position],
-    reading: _Reading[Value],
+    reading: _RecordReader[Value],
     *,
-    patience: float,
-    early: Mapping[TopicPartition, Sweep[Value]],
+    timeout: float,
+    prefetched: Mapping[TopicPartition, FetchScan[Value]],
 ) -> Answers[Position, Value]:
     """Reads a value at each position. A partition for which a fetch together with others returns nothing is fetched
     alone in the end; if that returns nothing, it has no record.
@@ -74,47 +77,47 @@ def _read(
     Positions that are not read before the timeout are refused: a log that returns a little each time is not read
     forever. What was prefetched is not requested again.
     """
-    asking = _Asking(positions)
+    open_offsets = _OpenOffsets(positions)
     found: dict[Position, Value] = {}
 
-    def take(tp: TopicPartition, told: Sweep[Value] | None, *, was_alone: bool) -> None:
-        found.update({(tp, offset): value for offset, value in (told.found if told else {}).items()})
-        asking.go_on(tp, told, was_alone=was_alone)
+    def take(tp: TopicPartition, scan: FetchScan[Value] | None, *, was_alone: bool) -> None:
+        found.update({(tp, offset): value for offset, value in (scan.found if scan else {}).items()})
+        open_offsets.advance(tp, scan, was_alone=was_alone)
 
-    for tp, told in early.items():
-        if tp in asking.waiting:
-            take(tp, told, was_alone=False)
+    for tp, scan in prefetched.items():
+        if tp in open_offsets.waiting:
+            take(tp, scan, was_alone=False)
     refused: dict[Refusal, None] = {}
-    deadline = time.monotonic() + patience
+    deadline = time.monotonic() + timeout
     is_late = False
-    while asking.waiting and not is_late:
-        for partitions, per_request in asking.turns():
+    while open_offsets.waiting and not is_late:
+        for partitions, per_request in open_offsets.batches():
             left = max(0.0, deadline - time.monotonic())
-            answers = _fetch(logs, asking, partitions, reading, per_request=per_request, patience=left)
+            answers = _fetch(logs, open_offsets, partitions, reading, per_request=per_request, timeout=left)
             refused |= dict.fromkeys(answers.refused)
             for tp in partitions:
                 take(tp, answers.found.get(tp), was_alone=per_request == 1)
         is_late = time.monotonic() > deadline
-    for topic in by_topic(asking.waiting):
+    for topic in by_topic(open_offsets.waiting):
         late = Refusal(what=f"topic {topic}", error=ErrorCode.request_timed_out, message=reading.what)
         refused[late] = None
     return Answers(found=found, refused=tuple(refused))
 
 
-class _Asking:
+class _OpenOffsets:
     """The offsets of each partition that are still open, and the offset that each partition is fetched from next."""
 
     def __init__(self, positions: Iterable[Position]) -> None:
         offsets: dict[TopicPartition, set[int]] = defaultdict(set)
         for tp, offset in positions:
             offsets[tp].add(offset)
-        self.waiting = {tp: sorted(own) for tp, own in offsets.items()}
-        self.places = {tp: own[0] for tp, own in self.waiting.items()}
+        self.waiting = {tp: sorted(wanted) for tp, wanted in offsets.items()}
+        self.next_offsets = {tp: wanted[0] for tp, wanted in self.waiting.items()}
         self._first_room = min(MORE_ROOM, max(ROOM_FOR_ONE, AT_FIRST // max(1, len(self.waiting))))
         self._crowded: set[TopicPartition] = set()  # a fetch together with others returned nothing of them
         self._alone: set[TopicPartition] = set()
 
-    def turns(self) -> list[tuple[Partitions, int]]:
+    def batches(self) -> list[tuple[Partitions, int]]:
         """Returns partitions, and how many of them fit into one request."""
         together = [tp for tp in self.waiting if tp not in self._alone]
         alone = [tp for tp in self.waiting if tp in self._alone]
@@ -128,58 +131,66 @@ class _Asking:
             return ROOM_FOR_MANY
         return MORE_ROOM if tp in self._crowded else self._first_room
 
-    def go_on(self, tp: TopicPartition, told: Sweep[Any] | None, *, was_alone: bool) -> None:
+    def advance(self, tp: TopicPartition, scan: FetchScan[Any] | None, *, was_alone: bool) -> None:
         """Advances behind the scanned batches. A partition that returned nothing gets more space, then a request of its
         own, then no more requests."""
-        left = [offset for offset in self.waiting[tp] if told and offset not in told.found]
-        has_moved = told is not None and (bool(told.found) or told.end > self.places[tp])
+        left = [offset for offset in self.waiting[tp] if scan and offset not in scan.found]
+        has_moved = scan is not None and (bool(scan.found) or scan.end > self.next_offsets[tp])
         self._alone.discard(tp)
-        if not left or told is None or (was_alone and not has_moved):
-            del self.waiting[tp], self.places[tp]
+        if not left or scan is None or (was_alone and not has_moved):
+            del self.waiting[tp], self.next_offsets[tp]
             return
         if not has_moved and self.room(tp) < MORE_ROOM:
             self._crowded.add(tp)
         elif not has_moved:
             self._alone.add(tp)
         self.waiting[tp] = left
-        self.places[tp] = max(self.places[tp], left[0], told.end)  # never backwards: that would be an endless loop
+        self.next_offsets[tp] = max(
+            self.next_offsets[tp], left[0], scan.end
+        )  # never backwards: that would be an endless loop
 
 
 def _fetch(
-    logs: Logs, asking: _Asking, partitions: Partitions, reading: _Reading[Value], *, per_request: int, patience: float
-) -> Answers[TopicPartition, Sweep[Value]]:
-    def ask(pending: Partitions, told: Round[TopicPartition, Sweep[Value]]) -> None:
-        logs.ask_leaders(pending, _wanted(asking, told, reading, per_request))
+    logs: Logs,
+    open_offsets: _OpenOffsets,
+    partitions: Partitions,
+    reading: _RecordReader[Value],
+    *,
+    per_request: int,
+    timeout: float,
+) -> Answers[TopicPartition, FetchScan[Value]]:
+    def ask(pending: Partitions, attempt: Attempt[TopicPartition, FetchScan[Value]]) -> None:
+        logs.ask_leaders(pending, _fetch_query(open_offsets, attempt, reading, per_request))
 
-    return settle(partitions, ask, patience=patience)
+    return retry_until_resolved(partitions, ask, timeout=timeout)
 
 
-def _wanted(
-    asking: _Asking,
-    told: Round[TopicPartition, Sweep[Value]],
-    reading: _Reading[Value],
+def _fetch_query(
+    open_offsets: _OpenOffsets,
+    attempt: Attempt[TopicPartition, FetchScan[Value]],
+    reading: _RecordReader[Value],
     per_request: int,
     *,
     only: Partitions | None = None,
-) -> Wanted[Sweep[Value]]:
+) -> PartitionQuery[FetchScan[Value]]:
     def fields(chunk: Partitions) -> Mapping[str, Any]:
-        topics = [{"topic": name, "partitions": [one(tp) for tp in own]} for name, own in by_topic(chunk).items()]
+        topics = [{"topic": name, "partitions": [one(tp) for tp in tps]} for name, tps in by_topic(chunk).items()]
         return {"min_bytes": 0, "max_bytes": RESPONSE_BYTES, "topics": topics}
 
     def one(tp: TopicPartition) -> Mapping[str, int]:
         return {
             "partition": tp.partition,
-            "fetch_offset": asking.places[tp],
-            "partition_max_bytes": asking.room(tp),
+            "fetch_offset": open_offsets.next_offsets[tp],
+            "partition_max_bytes": open_offsets.room(tp),
         }
 
-    def read(response: Any, answered: Round[TopicPartition, Sweep[Value]]) -> None:
+    def read(response: Any, answered: Attempt[TopicPartition, FetchScan[Value]]) -> None:
         for topic in response.responses:
             for each in topic.partitions:
                 tp = TopicPartition(topic.topic, each.partition_index)
                 if each.error_code is not ErrorCode.none:
                     answered.refuse(tp, f"topic {tp.topic}", each.error_code, reading.what)
-                elif tp in asking.waiting:
-                    answered.found[tp] = sweep(each.records, asking.waiting[tp], reading.read)
+                elif tp in open_offsets.waiting:
+                    answered.found[tp] = scan_fetched(each.records, open_offsets.waiting[tp], reading.read)
 
-    return Wanted(told, FETCH, fields, read, per_request, None if only is None else set(only))
+    return PartitionQuery(attempt, FETCH, fields, read, per_request, None if only is None else set(only))

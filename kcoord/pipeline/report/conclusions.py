@@ -4,7 +4,7 @@ from collections import Counter
 from datetime import timedelta
 from typing import Final
 
-from kcoord.admin.formatting import say_count
+from kcoord.admin.formatting import format_count
 from kcoord.pipeline.report.charts.scales import TimeScale
 from kcoord.pipeline.report.elements import Markup, el, together
 from kcoord.pipeline.report.formatting import duration, named, number
@@ -22,20 +22,20 @@ def group_conclusion(facts: GroupFacts, scale: TimeScale) -> Markup:
 
 def overview_conclusion(facts: ReportFacts) -> Markup:
     """Renders the paragraph about all groups: how many rebalanced, which most, and how many partitions lag."""
-    groups = say_count(facts.groups.total, "group")
+    groups = format_count(facts.groups.total, "group")
     if not facts.restless.rows:
         happened = together(f"None of {groups} rebalanced.")
     else:
         most = facts.restless.rows[0]
         happened = together(
-            f"{number(facts.restless.total)} of {groups} rebalanced, {say_count(facts.rebalance_count, 'time')}; ",
-            *("most often ", named(most.group), f": {say_count(most.rebalances, 'time')}"),
+            f"{number(facts.restless.total)} of {groups} rebalanced, {format_count(facts.rebalance_count, 'time')}; ",
+            *("most often ", named(most.group), f": {format_count(most.rebalances, 'time')}"),
             *_mostly(Counter(most.causes)),
             f", which took it at least {duration(most.lost_ms)}." if most.lost_ms else _LENGTH_UNKNOWN,
             _paused(most.pause_ms),
         )
     late, still = facts.never_caught_up.total, facts.standing.total
-    behind = f" Never caught up: {say_count(late, 'partition')}; stood still: {say_count(still, 'partition')}."
+    behind = f" Never caught up: {format_count(late, 'partition')}; stood still: {format_count(still, 'partition')}."
     return el("p", happened, behind, class_="conclusion")
 
 
@@ -54,7 +54,7 @@ def _rebalanced(facts: GroupFacts, span: timedelta) -> Markup:
         causes[mark.cause] += mark.rebalances
     share = facts.lost_ms / max(span / timedelta(milliseconds=1), 1)
     return together(
-        f"It rebalanced {say_count(facts.rebalance_count, 'time')}",
+        f"It rebalanced {format_count(facts.rebalance_count, 'time')}",
         *_mostly(causes),
         f", which took at least {duration(facts.lost_ms)}, {share:.1%} of the time."
         if facts.lost_ms
@@ -79,4 +79,4 @@ def _behind(lag: tuple[Point, ...]) -> str:
     known = [point.value for point in lag if point.value is not None]
     if not known:
         return "How far it was behind is not known."
-    return f"It was at most {say_count(round(max(known)), 'record')} behind, and {number(known[-1])} at the end."
+    return f"It was at most {format_count(round(max(known)), 'record')} behind, and {number(known[-1])} at the end."

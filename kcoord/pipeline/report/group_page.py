@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
-from kcoord.admin.formatting import say_count
+from kcoord.admin.formatting import format_count
 from kcoord.pipeline.report.charts.line_chart import Line, lines_picture, steps_picture
 from kcoord.pipeline.report.charts.ownership_chart import Numbers, member_tag, numbers_of, ownership_picture
 from kcoord.pipeline.report.charts.rebalance_chart import causes_picture
@@ -83,7 +83,7 @@ def _lag(facts: GroupFacts, scale: TimeScale) -> Markup:
     lines = [Line(label=el("span", "all partitions together"), points=facts.lag)]
     lines += [Line(label=together(named(line.topic), f" {line.partition}"), points=line.points) for line in single]
     numbers = number_scale(max(point.value or 0 for line in lines for point in line.points))
-    rest = f" Of {say_count(facts.partition_lag.total, 'partition')}, those with the largest lag." if single else ""
+    rest = f" Of {format_count(facts.partition_lag.total, 'partition')}, those with the largest lag." if single else ""
     caption = f"{_highest(known)} Against the logs as they grew. A gap: the log end is not known.{rest}"
     return lines_picture(lines, scale, numbers, told=f"Lag in records. {_highest(known)}", caption=caption)
 
@@ -114,7 +114,7 @@ def _commits(facts: GroupFacts, scale: TimeScale, piece: timedelta) -> Markup:
         return _nothing("No commit is in what was read.")
     highest = max(facts.commits, key=lambda point: point.value or 0)
     most = f"{highest.value or 0:,.3g}"
-    caption = f"{say_count(facts.commit_count, 'commit')}, at most {most} per second, about {about(highest.at)}. "
+    caption = f"{format_count(facts.commit_count, 'commit')}, at most {most} per second, about {about(highest.at)}. "
     caption += f"A column is {duration(piece.total_seconds() * 1000)}."
     numbers = number_scale(highest.value or 0, is_whole=False)
     return steps_picture(facts.commits, piece, scale, numbers, told=f"Commits per second. {caption}", caption=caption)

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from kcoord.admin.formatting import say_count
+from kcoord.admin.formatting import format_count
 from kcoord.pipeline.report.elements import Child, Markup, el
 from kcoord.pipeline.report.model import Some
 
@@ -42,7 +42,7 @@ def left_out(some: Some[object], thing: str, *, which: str) -> str | None:
     """Returns a sentence about rows that are not shown, if there are any."""
     if not some.left_out:
         return None
-    return f"Shown: {len(some.rows):,} of {say_count(some.total, thing)}, {which}."
+    return f"Shown: {len(some.rows):,} of {format_count(some.total, thing)}, {which}."
 
 
 def _head_class(column: Column) -> str | None:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from kcoord.admin.formatting import say_count
+from kcoord.admin.formatting import format_count
 from kcoord.pipeline.report.charts.line_chart import Line, lines_picture
 from kcoord.pipeline.report.charts.rebalance_chart import groups_picture
 from kcoord.pipeline.report.charts.scales import TimeScale, number_scale
@@ -94,7 +94,7 @@ def _lag(facts: ReportFacts, scale: TimeScale, anchors: Anchors) -> Markup:
     numbers = number_scale(max(peaks.values()))
     caption = "Lag in records, all partitions of a group together. A gap: the log end is not known."
     if len(furthest) > len(lines):
-        caption += f" Shown: {len(lines)} of {say_count(len(furthest), 'group')}, those with the largest lag."
+        caption += f" Shown: {len(lines)} of {format_count(len(furthest), 'group')}, those with the largest lag."
     return lines_picture(lines, scale, numbers, told=caption, caption=caption)
 
 

@@ -21,8 +21,8 @@ from typing import Final
 
 from kcoord.admin.connecting.connection import Connection
 from kcoord.admin.model import Refusal, TopicPartition
-from kcoord.admin.retry import PASSING
-from kcoord.admin.wire.fetching import Fetching
+from kcoord.admin.retry import RETRIABLE
+from kcoord.admin.wire.fetching import LogFetcher
 from kcoord.client.connect_errors import LoginFailed
 from kcoord.errors import ErrorCode
 from kcoord.pipeline.decoding.decode import Rows
@@ -36,7 +36,7 @@ _AT_ONCE: Final = 16
 """Partitions per fetch: each of them brings up to 4 MiB."""
 GONE: Final = frozenset({ErrorCode.unknown_topic_or_partition, ErrorCode.unknown_topic_id})
 _SHORT: Final = ErrorCode.offset_not_available
-_WAITED_FOR: Final = PASSING | GONE | {ErrorCode.throttling_quota_exceeded, ErrorCode.offset_out_of_range}
+_WAITED_FOR: Final = RETRIABLE | GONE | {ErrorCode.throttling_quota_exceeded, ErrorCode.offset_out_of_range}
 
 
 class CannotRead(RuntimeError):
@@ -63,12 +63,12 @@ def read_ranges(
                     raise
 
 
-def open_patiently(connection: Connection, patience: float) -> Fetching:
+def open_patiently(connection: Connection, patience: float) -> LogFetcher:
     """Connects, and retries until the timeout. Raises ConnectionError, at once if the login fails."""
     deadline = time.monotonic() + patience
     while True:
         try:
-            return Fetching(connection)
+            return LogFetcher(connection)
         except LoginFailed:
             raise
         except ConnectionError:
@@ -119,9 +119,9 @@ class _Reading:
         return True
 
 
-def _round(fetching: Fetching, reading: _Reading) -> Iterator[Rows]:
+def _round(fetching: LogFetcher, reading: _Reading) -> Iterator[Rows]:
     asked = reading.first()
-    told = fetching.once(asked)
+    told = fetching.fetch_once(asked)
     stuck: dict[TopicPartition, Refusal] = {}
     for tp, fetched in told.found.items():
         decoder = reading.waiting[tp]
@@ -148,7 +148,7 @@ def _round(fetching: Fetching, reading: _Reading) -> Iterator[Rows]:
 
 
 def _find_again(
-    fetching: Fetching, reading: _Reading, tp: TopicPartition, refusal: Refusal
+    fetching: LogFetcher, reading: _Reading, tp: TopicPartition, refusal: Refusal
 ) -> Generator[Rows, None, Refusal | None]:
     """Handles OFFSET_OUT_OF_RANGE: the offset is before the start of the log, or after its end. If it is neither, a
     new leader may not know the log yet: then the refusal is returned, to be retried."""

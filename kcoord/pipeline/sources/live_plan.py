@@ -18,7 +18,7 @@ from typing import Final
 from kcoord.admin.connecting.connection import Connection
 from kcoord.admin.model import Answers, Refusal, Topic, TopicPartition
 from kcoord.admin.opening import open_cluster
-from kcoord.admin.wire.fetching import Fetching
+from kcoord.admin.wire.fetching import LogFetcher
 from kcoord.admin.wire.logs import EARLIEST
 from kcoord.errors import ErrorCode
 from kcoord.pipeline.decoding.fetched import LogRange
@@ -78,7 +78,7 @@ class Plan:
 def plan_logs(connection: Connection, wanted: Wanted, choice: Choice) -> Plan:
     """Plans the ranges of all chosen logs. Raises NothingToRead, CannotRead, ConnectionError, Refused."""
     check_connection(connection)
-    with closing(Fetching(connection)) as fetching:
+    with closing(LogFetcher(connection)) as fetching:
         topics, refused = find_topics(connection, fetching, choice)
         ends = _told(fetching.stable_ends([tp for topic in topics for tp in topic.partitions]))
         starts = _told(find_starts(fetching, ends.found, wanted))
@@ -95,7 +95,7 @@ def plan_logs(connection: Connection, wanted: Wanted, choice: Choice) -> Plan:
 
 def group_starts(connection: Connection, wanted: Wanted) -> Mapping[int, int]:
     """Returns the first offset to read of each partition of `__consumer_offsets`. Raises as `plan_logs` does."""
-    with closing(Fetching(connection)) as fetching:
+    with closing(LogFetcher(connection)) as fetching:
         [offsets], _ = find_topics(connection, fetching, Choice(log_ends=False))
         ends = _told(fetching.stable_ends(offsets.partitions))
         starts = _told(find_starts(fetching, ends.found, wanted))
@@ -111,7 +111,9 @@ def check_connection(connection: Connection) -> None:
         )
 
 
-def find_topics(connection: Connection, fetching: Fetching, choice: Choice) -> tuple[list[Topic], tuple[Refusal, ...]]:
+def find_topics(
+    connection: Connection, fetching: LogFetcher, choice: Choice
+) -> tuple[list[Topic], tuple[Refusal, ...]]:
     """Returns the topics to read, and those that the cluster refuses. Raises NothingToRead."""
     offsets = fetching.logs.topics([OFFSETS_TOPIC])
     if OFFSETS_TOPIC not in offsets.found:
@@ -131,7 +133,9 @@ def committed_topics(connection: Connection) -> frozenset[str]:
         return frozenset({tp.topic for offsets in cluster.committed(groups).found.values() for tp in offsets})
 
 
-def find_starts(fetching: Fetching, ends: Mapping[TopicPartition, int], wanted: Wanted) -> Answers[TopicPartition, int]:
+def find_starts(
+    fetching: LogFetcher, ends: Mapping[TopicPartition, int], wanted: Wanted
+) -> Answers[TopicPartition, int]:
     """Returns the first offset to read of each partition, given the offsets to read to."""
     told = fetching.logs.offsets_at(dict.fromkeys(ends, EARLIEST))
     starts = {tp: found.offset for tp, found in told.found.items()}
@@ -176,7 +180,7 @@ def pack(ranges: Iterable[LogRange]) -> list[tuple[LogRange, ...]]:
 
 
 def _offsets_at(
-    fetching: Fetching, partitions: Collection[TopicPartition], at_ms: int | None
+    fetching: LogFetcher, partitions: Collection[TopicPartition], at_ms: int | None
 ) -> Mapping[TopicPartition, int]:
     """Returns the first offset of that time or later, for partitions that have such records."""
     if at_ms is None:

@@ -24,8 +24,8 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, Suppor
 
 from kcoord.admin.cluster_client import Refused
 from kcoord.admin.model import Answers, Topic, TopicPartition
-from kcoord.admin.retry import PASSING
-from kcoord.admin.wire.fetching import Fetching
+from kcoord.admin.retry import RETRIABLE
+from kcoord.admin.wire.fetching import LogFetcher
 from kcoord.client.connect_errors import LoginFailed
 from kcoord.pipeline.decoding.fetched import LogRange
 from kcoord.pipeline.decoding.row_filter import Wanted
@@ -110,7 +110,7 @@ def ranges_from(told: Answers[TopicPartition, int], ends: Mapping[TopicPartition
     CannotRead.
     """
     for refusal in told.refused:
-        if refusal.error in PASSING:
+        if refusal.error in RETRIABLE:
             raise NotYet(str(refusal))
     for refusal in told.refused:
         if refusal.error not in GONE:
@@ -126,7 +126,7 @@ class LiveStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._wanted = wanted
         self._choice = choice
         self._asked = asked(wanted, choice)
-        self._fetching: Fetching | None = None
+        self._fetching: LogFetcher | None = None
         self._topics: list[Topic] = []
         self._topics_found_at = 0.0
         self._last: tuple[str, Mapping[str, Mapping[int, int]]] | None = None
@@ -153,7 +153,7 @@ class LiveStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         check_asked(reached.asked, self._asked)  # a micro-batch that is read again has not been checked
         ranges, new = between(Reached.of(start), reached)
 
-        def from_starts(fetching: Fetching) -> list[LogRange]:
+        def from_starts(fetching: LogFetcher) -> list[LogRange]:
             return ranges_from(find_starts(fetching, new, self._wanted), new)
 
         if new:
@@ -168,7 +168,7 @@ class LiveStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._fetching:
             self._fetching.close()
 
-    def _ends(self, fetching: Fetching) -> tuple[str, Mapping[str, Mapping[int, int]]]:
+    def _ends(self, fetching: LogFetcher) -> tuple[str, Mapping[str, Mapping[int, int]]]:
         if time.monotonic() > self._topics_found_at + _TOPICS_INTERVAL or not self._topics:
             self._find_topics(fetching)
         found = fetching.stable_ends([tp for topic in self._topics for tp in topic.partitions]).found
@@ -178,7 +178,7 @@ class LiveStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         }
         return fetching.cluster_id or "", ends
 
-    def _find_topics(self, fetching: Fetching) -> None:
+    def _find_topics(self, fetching: LogFetcher) -> None:
         try:
             self._topics, _ = find_topics(self._sealed.open(), fetching, self._choice)
         except Refused:  # coordinators may be starting; the topics found before are good for a while
@@ -186,7 +186,7 @@ class LiveStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 raise
         self._topics_found_at = time.monotonic()
 
-    def _patiently(self, ask: Callable[[Fetching], Value]) -> Value:
+    def _patiently(self, ask: Callable[[LogFetcher], Value]) -> Value:
         deadline = time.monotonic() + PATIENCE
         while True:
             try:

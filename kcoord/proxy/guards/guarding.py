@@ -21,7 +21,7 @@ from datetime import timedelta
 from functools import cache, partial
 from typing import Any, Final, NamedTuple
 
-from kcoord.admin.durations import say_duration
+from kcoord.admin.durations import format_duration
 from kcoord.errors import ErrorCode
 from kcoord.protocol.codec import codec, decode_request, decode_response, encode_request, known_versions
 from kcoord.protocol.frames import CorruptMessage
@@ -143,7 +143,7 @@ class GuardInterceptor:
         if rate:
             rebalances = group.rebalances_since(now - rate.span.total_seconds())
             if rebalances >= rate.rebalances:
-                so_often = f"{_several(rebalances, 'time')} in {say_duration(rate.span.total_seconds())}"
+                so_often = f"{_several(rebalances, 'time')} in {format_duration(rate.span.total_seconds())}"
                 why = f"the group has rebalanced {so_often}, {_allowed(rate.rebalances)}"
                 refusal = Refusal(ErrorCode.coordinator_load_in_progress, why, _WAIT)
                 return _Refused(Reason.REBALANCE_RATE, refusal)

@@ -14,7 +14,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType  # t
 from confluent_kafka.cimpl import NewTopic
 
 from kcoord.admin.connecting.connection import Connection, librdkafka_configuration
-from kcoord.admin.librdkafka.errors import in_words, without_secrets
+from kcoord.admin.librdkafka.errors import clean_message, without_secrets
 
 log = logging.getLogger("kcoord.storage")
 
@@ -133,7 +133,7 @@ def _admin(journal: KafkaJournal) -> Iterator[AdminClient]:
     try:
         yield AdminClient(configured)
     except KafkaException as error:
-        reason = without_secrets(in_words(error.args[0].str()), configured)
+        reason = without_secrets(clean_message(error.args[0].str()), configured)
         raise BadJournalTopic(f"the journal's topic {journal.topic!r} cannot be used: {reason}") from None
 
 

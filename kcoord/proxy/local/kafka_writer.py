@@ -41,7 +41,7 @@ from typing import Any, Final, NamedTuple
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from kcoord.admin.librdkafka.errors import in_words, without_secrets
+from kcoord.admin.librdkafka.errors import clean_message, without_secrets
 from kcoord.proxy.local.journal_claims import WriterClaim
 from kcoord.proxy.local.kafka_reader import PROOF_KEY, Contents, KafkaReader
 from kcoord.proxy.local.kafka_topic import (
@@ -337,7 +337,7 @@ class KafkaWriter:
         error, commits = failure.error, failure.is_committing
         while not self._is_stopping.is_set():
             if error.code() in _FENCED:
-                raise _ProducerFenced(in_words(error.str()))
+                raise _ProducerFenced(clean_message(error.str()))
             if error.fatal():
                 raise KafkaException(error)
             commits = commits and error.retriable()
@@ -401,7 +401,7 @@ class KafkaWriter:
         return producer
 
     def _format_error(self, error: KafkaException) -> str:
-        return without_secrets(in_words(error.args[0].str()), configuration(self._journal))
+        return without_secrets(clean_message(error.args[0].str()), configuration(self._journal))
 
 
 class _Proof(NamedTuple):

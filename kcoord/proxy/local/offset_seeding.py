@@ -17,7 +17,7 @@ from kcoord.admin.cluster_client import Refused
 from kcoord.admin.connecting.connection import Connection
 from kcoord.admin.groups.committed_offsets import Commits
 from kcoord.admin.model import GroupType
-from kcoord.admin.offsets.cluster_state import WITHOUT_MEMBERS
+from kcoord.admin.offsets.cluster_state import STATES_WITHOUT_MEMBERS
 from kcoord.admin.opening import open_cluster
 from kcoord.errors import ErrorCode
 from kcoord.groups.instant import Instant
@@ -151,5 +151,5 @@ def _ask(upstream: Connection, group_id: str) -> UpstreamOffsets:
         if committed.refused:
             raise Refused(str(committed.refused[0]))
         return UpstreamOffsets(
-            committed.found[group_id], has_members=group is not None and group.state not in WITHOUT_MEMBERS
+            committed.found[group_id], has_members=group is not None and group.state not in STATES_WITHOUT_MEMBERS
         )

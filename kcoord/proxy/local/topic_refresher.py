@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection
 from typing import Final
 from uuid import UUID
 
-from kcoord.admin.cluster_client import LiveCluster
+from kcoord.admin.cluster_client import ClusterClient
 from kcoord.admin.connecting.connection import Connection
 from kcoord.admin.opening import open_cluster
 from kcoord.errors import ErrorCode
@@ -104,7 +104,7 @@ def _deleted_topics(upstream: Connection, names: Collection[str], listed: Collec
         return [name for name in names if name in listed or _is_unknown(cluster, name)]
 
 
-def _is_unknown(cluster: LiveCluster, name: str) -> bool:
+def _is_unknown(cluster: ClusterClient, name: str) -> bool:
     answers = cluster.topics([name])
     return any(refusal.error is ErrorCode.unknown_topic_or_partition for refusal in answers.refused)
 

@@ -12,11 +12,11 @@ import pytest
 from kcoord.admin.connecting.client_settings import BadConnection
 from kcoord.admin.connecting.connection import (
     Connection,
-    Given,
+    ConnectionOptions,
     NoCluster,
     host_and_port,
     librdkafka_configuration,
-    resolve,
+    resolve_connection,
 )
 from kcoord.admin.connecting.contexts import Context, Contexts, save
 from kcoord.client.secret import Secret
@@ -48,17 +48,17 @@ def environment(tmp_path: Path) -> dict[str, str]:
     return {"KCOORD_CONFIG_DIR": str(tmp_path / "config")}
 
 
-def keep(environment: dict[str, str], current: str | None = None, **contexts: Context) -> None:
+def save_contexts(environment: dict[str, str], current: str | None = None, **contexts: Context) -> None:
     save(Path(environment["KCOORD_CONFIG_DIR"], "contexts.toml"), Contexts(by_name=contexts, current=current))
 
 
-def given(*pairs: tuple[str, str], **values: Any) -> Given:
-    return Given(pairs=pairs, **values)
+def given(*pairs: tuple[str, str], **values: Any) -> ConnectionOptions:
+    return ConnectionOptions(pairs=pairs, **values)
 
 
-def refusal(wanted: Given, environment: dict[str, str]) -> str:
+def refusal(wanted: ConnectionOptions, environment: dict[str, str]) -> str:
     with pytest.raises(BadConnection) as caught:
-        resolve(wanted, environment)
+        resolve_connection(wanted, environment)
     assert "hush" not in str(caught.value)
     return str(caught.value)
 
@@ -72,7 +72,7 @@ def user(connection: Connection) -> str:
 
 
 def test_b_alone_is_a_cluster_without_security(environment: dict[str, str]) -> None:
-    found = resolve(given(bootstrap="a:1, b:2,"), environment)
+    found = resolve_connection(given(bootstrap="a:1, b:2,"), environment)
     assert found.bootstrap == ("a:1", "b:2")
     assert found.security == Security()
     assert (found.client_id, found.request_timeout, found.source) == ("kcoord", 30.0, "-b")
@@ -82,7 +82,7 @@ def test_b_alone_is_a_cluster_without_security(environment: dict[str, str]) -> N
 
 def test_nothing_at_all_says_the_three_ways(environment: dict[str, str]) -> None:
     with pytest.raises(NoCluster, match=r"Say -b HOST:PORT, --command-config FILE .* or kcoord context add"):
-        resolve(given(), environment)
+        resolve_connection(given(), environment)
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def test_no_address_at_all_is_told(environment: dict[str, str]) -> None:
 
 
 def test_a_file_gives_everything(config: Path, environment: dict[str, str]) -> None:
-    found = resolve(given(command_config=config), environment)
+    found = resolve_connection(given(command_config=config), environment)
     assert found.bootstrap == ("file:1",)
     assert found.source == f"{config}:2"
     assert found.security == Security(sasl=Plain(username="from-file", password=Secret("hush")))
@@ -120,57 +120,59 @@ def test_a_file_gives_everything(config: Path, environment: dict[str, str]) -> N
 
 
 def test_x_wins_over_the_file_one_key_at_a_time(config: Path, environment: dict[str, str]) -> None:
-    found = resolve(given(("sasl.username", "me"), ("sasl.username", "myself"), command_config=config), environment)
+    found = resolve_connection(
+        given(("sasl.username", "me"), ("sasl.username", "myself"), command_config=config), environment
+    )
     assert found.security == Security(sasl=Plain(username="myself", password=Secret("hush")))
 
 
 def test_b_wins_over_all_and_the_option_over_the_timeout_of_the_file(config: Path, environment: dict[str, str]) -> None:
     wanted = given(("bootstrap.servers", "x:1"), bootstrap="b:1", command_config=config, request_timeout=7.0)
-    found = resolve(wanted, environment)
+    found = resolve_connection(wanted, environment)
     assert (found.bootstrap, found.request_timeout, user(found)) == (("b:1",), 7.0, "from-file")
 
 
 def test_the_environment_is_below_the_command_line(config: Path, environment: dict[str, str]) -> None:
     environment |= {"KCOORD_COMMAND_CONFIG": str(config), "KCOORD_BOOTSTRAP_SERVER": "env:1"}
-    assert resolve(given(), environment).bootstrap == ("env:1",)
-    assert resolve(given(), environment).source == "KCOORD_BOOTSTRAP_SERVER"
-    assert user(resolve(given(bootstrap="b:1"), environment)) == "from-file"
-    assert user(resolve(given(("sasl.username", "me")), environment)) == "me"
+    assert resolve_connection(given(), environment).bootstrap == ("env:1",)
+    assert resolve_connection(given(), environment).source == "KCOORD_BOOTSTRAP_SERVER"
+    assert user(resolve_connection(given(bootstrap="b:1"), environment)) == "from-file"
+    assert user(resolve_connection(given(("sasl.username", "me")), environment)) == "me"
 
 
 def test_the_current_context_counts_where_nothing_else_says_where(config: Path, environment: dict[str, str]) -> None:
-    keep(
+    save_contexts(
         environment,
         current="prod",
         prod=Context(bootstrap="prod:1", command_config=config),
         test=Context(bootstrap="t:1"),
     )
-    found = resolve(given(), environment)
+    found = resolve_connection(given(), environment)
     assert (found.bootstrap, found.source, user(found)) == (("prod:1",), "context prod", "from-file")
-    assert resolve(given(("sasl.username", "me")), environment).security.sasl == Plain(
+    assert resolve_connection(given(("sasl.username", "me")), environment).security.sasl == Plain(
         username="me", password=Secret("hush")
     )
-    assert resolve(given(), environment | {"KCOORD_CONTEXT": "test"}).bootstrap == ("t:1",)
-    assert resolve(given(context="test"), environment | {"KCOORD_CONTEXT": "prod"}).bootstrap == ("t:1",)
+    assert resolve_connection(given(), environment | {"KCOORD_CONTEXT": "test"}).bootstrap == ("t:1",)
+    assert resolve_connection(given(context="test"), environment | {"KCOORD_CONTEXT": "prod"}).bootstrap == ("t:1",)
 
 
 @pytest.mark.parametrize("variable", ["KCOORD_CONTEXT", "UNRELATED"])
 def test_credentials_of_a_context_are_not_shown_to_another_cluster(
     config: Path, environment: dict[str, str], variable: str
 ) -> None:
-    keep(environment, current="prod", prod=Context(bootstrap="prod:1", command_config=config))
+    save_contexts(environment, current="prod", prod=Context(bootstrap="prod:1", command_config=config))
     environment[variable] = "prod"
-    assert resolve(given(bootstrap="b:1"), environment).security == Security()
-    assert resolve(given(), environment | {"KCOORD_BOOTSTRAP_SERVER": "env:1"}).security == Security()
+    assert resolve_connection(given(bootstrap="b:1"), environment).security == Security()
+    assert resolve_connection(given(), environment | {"KCOORD_BOOTSTRAP_SERVER": "env:1"}).security == Security()
 
 
 def test_a_context_that_is_named_on_the_line_goes_with_b_and_not_with_the_environment(
     config: Path, environment: dict[str, str]
 ) -> None:
-    keep(environment, prod=Context(bootstrap="prod:1", command_config=config))
+    save_contexts(environment, prod=Context(bootstrap="prod:1", command_config=config))
     environment["KCOORD_BOOTSTRAP_SERVER"] = "env:1"
-    assert resolve(given(context="prod"), environment).bootstrap == ("prod:1",)
-    found = resolve(given(context="prod", bootstrap="b:1"), environment)
+    assert resolve_connection(given(context="prod"), environment).bootstrap == ("prod:1",)
+    found = resolve_connection(given(context="prod", bootstrap="b:1"), environment)
     assert (found.bootstrap, user(found)) == (("b:1",), "from-file")
 
 
@@ -178,13 +180,13 @@ def test_a_context_is_not_even_read_where_it_does_not_count(environment: dict[st
     folder = Path(environment["KCOORD_CONFIG_DIR"])
     folder.mkdir()
     (folder / "contexts.toml").write_text("broken")
-    assert resolve(given(bootstrap="b:1"), environment).bootstrap == ("b:1",)
+    assert resolve_connection(given(bootstrap="b:1"), environment).bootstrap == ("b:1",)
 
 
 def test_others_who_may_read_the_contexts_are_warned_about(environment: dict[str, str]) -> None:
-    keep(environment, current="prod", prod=Context(bootstrap="prod:1"))
+    save_contexts(environment, current="prod", prod=Context(bootstrap="prod:1"))
     Path(environment["KCOORD_CONFIG_DIR"], "contexts.toml").chmod(0o640)
-    (warning,) = resolve(given(), environment).warnings
+    (warning,) = resolve_connection(given(), environment).warnings
     assert "can be read by others (mode 640)" in warning
 
 
@@ -193,16 +195,16 @@ def test_others_who_may_read_the_contexts_are_warned_about(environment: dict[str
 
 def test_a_file_that_is_not_there_is_told(tmp_path: Path, environment: dict[str, str]) -> None:
     missing = tmp_path / "missing.properties"
-    said = f"cannot read {missing}: No such file or directory"
-    assert refusal(given(command_config=missing), environment) == f"--command-config: {said}"
+    message = f"cannot read {missing}: No such file or directory"
+    assert refusal(given(command_config=missing), environment) == f"--command-config: {message}"
     environment["KCOORD_COMMAND_CONFIG"] = str(missing)
-    assert refusal(given(), environment) == f"KCOORD_COMMAND_CONFIG: {said}"
-    keep(environment, prod=Context(command_config=missing))
-    assert refusal(given(context="prod"), environment) == f"context prod: {said}"
+    assert refusal(given(), environment) == f"KCOORD_COMMAND_CONFIG: {message}"
+    save_contexts(environment, prod=Context(command_config=missing))
+    assert refusal(given(context="prod"), environment) == f"context prod: {message}"
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
+    ("line", "message"),
     [
         ("security.protocol=SSSL", "security.protocol: 'SSSL' is none of PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL"),
         (
@@ -216,17 +218,17 @@ def test_a_file_that_is_not_there_is_told(tmp_path: Path, environment: dict[str,
     ],
 )
 def test_a_broken_line_of_a_file_is_told_with_file_and_line(
-    line: str, said: str, config: Path, environment: dict[str, str]
+    line: str, message: str, config: Path, environment: dict[str, str]
 ) -> None:
     config.write_text(f"{FILE}{line}\n")
-    assert refusal(given(command_config=config), environment).startswith(f"{config}:9: {said}")
+    assert refusal(given(command_config=config), environment).startswith(f"{config}:9: {message}")
 
 
 SASL = ("security.protocol", "SASL_PLAINTEXT")
 
 
 @pytest.mark.parametrize(
-    ("pairs", "said"),
+    ("pairs", "message"),
     [
         ([SASL, ("sasl.username", "a")], "-X: sasl.username: sasl.mechanism is missing"),
         ([SASL, ("sasl.mechanisms", "PLAIN")], "sasl.username is missing: sasl.mechanism=PLAIN needs it"),
@@ -258,13 +260,13 @@ SASL = ("security.protocol", "SASL_PLAINTEXT")
     ],
 )
 def test_settings_that_make_no_connection_are_told(
-    pairs: list[tuple[str, str]], said: str, environment: dict[str, str]
+    pairs: list[tuple[str, str]], message: str, environment: dict[str, str]
 ) -> None:
-    assert said in refusal(given(*pairs, bootstrap="h:1"), environment)
+    assert message in refusal(given(*pairs, bootstrap="h:1"), environment)
 
 
 def test_a_login_without_a_protocol_for_it_is_warned_about_as_java_ignores_it(environment: dict[str, str]) -> None:
-    found = resolve(given(("sasl.username", "a"), bootstrap="h:1"), environment)
+    found = resolve_connection(given(("sasl.username", "a"), bootstrap="h:1"), environment)
     assert found.warnings == ("sasl.username has no effect with security.protocol=PLAINTEXT (-X)",)
 
 
@@ -283,7 +285,9 @@ def test_a_pem_of_x_takes_the_place_of_the_stores_of_the_file(tmp_path: Path, en
         f"ssl.truststore.type=PEM\nssl.keystore.location={tmp_path}/client.pem\nssl.key.password=key-hush\n"
         "ssl.endpoint.identification.algorithm=\nssl.enabled.protocols=TLSv1.3,TLSv1.1\n"
     )
-    tls = resolve(given(("ssl.ca.location", f"{tmp_path}/mine.pem"), command_config=config), environment).security.tls
+    tls = resolve_connection(
+        given(("ssl.ca.location", f"{tmp_path}/mine.pem"), command_config=config), environment
+    ).security.tls
     assert tls is not None
     assert tls.authorities == mine.certificate_pem
     assert tls.certificate_chain == client.certificate_pem
@@ -314,7 +318,7 @@ def test_certificates_may_stand_in_the_file_itself(tmp_path: Path, environment: 
         f"ssl.truststore.certificates={one_line(mine.certificate_pem)}\n"
         f"ssl.keystore.certificate.chain={one_line(client.certificate_pem)}\nssl.keystore.key={one_line(client.key_pem())}\n"
     )
-    tls = resolve(given(command_config=config), environment).security.tls
+    tls = resolve_connection(given(command_config=config), environment).security.tls
     assert tls is not None
     assert (tls.authorities, tls.certificate_chain) == (mine.certificate_pem, client.certificate_pem)
     assert tls.key == Secret(client.key_pem().strip())
@@ -324,7 +328,7 @@ def test_certificates_may_stand_in_the_file_itself(tmp_path: Path, environment: 
 
 
 def test_the_same_is_said_to_librdkafka(config: Path, environment: dict[str, str]) -> None:
-    found = resolve(given(command_config=config), environment)
+    found = resolve_connection(given(command_config=config), environment)
     assert found.librdkafka == {
         "bootstrap.servers": "file:1",
         "client.id": "ops",
@@ -339,7 +343,7 @@ def test_the_same_is_said_to_librdkafka(config: Path, environment: dict[str, str
 
 
 def test_a_setting_that_only_librdkafka_knows_needs_librdkafka(environment: dict[str, str]) -> None:
-    found = resolve(given(("broker.address.family", "v4"), bootstrap="h:1"), environment)
+    found = resolve_connection(given(("broker.address.family", "v4"), bootstrap="h:1"), environment)
     assert found.needs_librdkafka == "broker.address.family: only librdkafka knows that setting"
     assert found.librdkafka["broker.address.family"] == "v4"
 
@@ -350,7 +354,7 @@ def test_kerberos_needs_librdkafka(tmp_path: Path, environment: dict[str, str]) 
         "bootstrap.servers=h:1\nsecurity.protocol=SASL_PLAINTEXT\nsasl.kerberos.service.name=kafka\n"
         'sasl.jaas.config=com.sun.security.auth.module.Krb5LoginModule required keyTab="/k" principal="me@R";\n'
     )
-    found = resolve(given(command_config=config), environment)
+    found = resolve_connection(given(command_config=config), environment)
     assert found.needs_librdkafka == "sasl.mechanism=GSSAPI"
     assert found.librdkafka["sasl.mechanisms"] == "GSSAPI"
     kerberos = {key: value for key, value in found.librdkafka.items() if key.startswith("sasl.kerberos")}
@@ -370,7 +374,7 @@ def test_a_token_of_a_file_is_given_to_both_clients(url: str, tmp_path: Path, en
         ("sasl.mechanism", "OAUTHBEARER"),
         ("sasl.oauthbearer.token.endpoint.url", url.format(str(path).replace(" ", "%20"))),
     ]
-    found = resolve(given(*pairs, bootstrap="h:1"), environment)
+    found = resolve_connection(given(*pairs, bootstrap="h:1"), environment)
     assert isinstance(found.security.sasl, OAuthBearer)
     assert found.security.sasl.token().reveal() == "a.b.c"
     assert librdkafka_configuration(found)["oauth_cb"]("")[0] == "a.b.c"
@@ -395,7 +399,9 @@ def test_an_authorization_server_is_trusted_apart_from_the_brokers(tmp_path: Pat
             ("sasl.oauthbearer.client.id", "me"),
             ("sasl.oauthbearer.client.secret", "hush"),
         ]
-        trusting = resolve(given(*pairs, ("https.ca.location", f"{tmp_path}/signer.pem"), bootstrap="h:1"), environment)
+        trusting = resolve_connection(
+            given(*pairs, ("https.ca.location", f"{tmp_path}/signer.pem"), bootstrap="h:1"), environment
+        )
         thread = threading.Thread(target=_give_a_token, args=(listening, server))
         thread.start()
         assert isinstance(trusting.security.sasl, OAuthBearer)
@@ -418,8 +424,8 @@ def _give_a_token(listening: socket.socket, context: ssl.SSLContext) -> None:
 def test_references_are_followed_in_x_and_in_files(config: Path, environment: dict[str, str]) -> None:
     config.write_text(FILE.replace("hush", "env:FROM_FILE"))
     environment |= {"FROM_FILE": "one", "FROM_X": "two"}
-    assert resolve(given(command_config=config), environment).librdkafka["sasl.password"] == Secret("one")
-    changed = resolve(given(("sasl.password", "env:FROM_X"), command_config=config), environment)
+    assert resolve_connection(given(command_config=config), environment).librdkafka["sasl.password"] == Secret("one")
+    changed = resolve_connection(given(("sasl.password", "env:FROM_X"), command_config=config), environment)
     assert changed.librdkafka["sasl.password"] == Secret("two")
     assert os.environ.get("FROM_X") is None
 
@@ -437,10 +443,10 @@ def test_a_file_runs_no_command_whoever_names_it(
     if way == "environment":
         environment["KCOORD_COMMAND_CONFIG"] = str(path)
     if way == "context":
-        keep(environment, "theirs", theirs=Context(command_config=path))
-    said = refusal(wanted, environment)
-    assert said.startswith(f"{path}:2: sasl.")
-    assert "command: runs a program, which no file may ask for" in said
+        save_contexts(environment, "theirs", theirs=Context(command_config=path))
+    message = refusal(wanted, environment)
+    assert message.startswith(f"{path}:2: sasl.")
+    assert "command: runs a program, which no file may ask for" in message
     assert not trace.exists()
 
 
@@ -449,10 +455,12 @@ def test_commands_are_run_of_x_and_of_contexts_but_not_of_what_they_refer_to(
 ) -> None:
     jaas = PLAIN.format("me", "command:echo hush")
     sasl = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN", "sasl.jaas.config": jaas}
-    assert resolve(given(*sasl.items(), bootstrap="b:1"), environment).librdkafka["sasl.password"] == Secret("hush")
-    keep(environment, "mine", mine=Context(bootstrap="b:1", settings=sasl))
-    assert resolve(given(), environment).librdkafka["sasl.password"] == Secret("hush")
+    assert resolve_connection(given(*sasl.items(), bootstrap="b:1"), environment).librdkafka["sasl.password"] == Secret(
+        "hush"
+    )
+    save_contexts(environment, "mine", mine=Context(bootstrap="b:1", settings=sasl))
+    assert resolve_connection(given(), environment).librdkafka["sasl.password"] == Secret("hush")
     fetched = tmp_path / "jaas"
     fetched.write_text(jaas)
-    said = refusal(given(*(sasl | {"sasl.jaas.config": f"file:{fetched}"}).items(), bootstrap="b:1"), environment)
-    assert "no file may ask for" in said
+    message = refusal(given(*(sasl | {"sasl.jaas.config": f"file:{fetched}"}).items(), bootstrap="b:1"), environment)
+    assert "no file may ask for" in message

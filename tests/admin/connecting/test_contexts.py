@@ -47,7 +47,7 @@ def test_without_a_file_there_are_no_contexts(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ('current = "a"\n\n[contexts.a\n', ":3: "),
         ("current =", ":1: "),
@@ -61,12 +61,12 @@ def test_without_a_file_there_are_no_contexts(tmp_path: Path) -> None:
         ('[contexts.a]\nbootstrapp = "h:1"', ": context a: 'bootstrapp' is not known"),
     ],
 )
-def test_a_malformed_file_is_told_with_its_name_and_line(text: str, said: str, tmp_path: Path) -> None:
+def test_a_malformed_file_is_told_with_its_name_and_line(text: str, message: str, tmp_path: Path) -> None:
     path = tmp_path / "contexts.toml"
     path.write_text(text)
     with pytest.raises(BadContexts) as caught:
         load(path)
-    assert str(caught.value).startswith(f"{path}{said}")
+    assert str(caught.value).startswith(f"{path}{message}")
     assert "\n" not in str(caught.value)
 
 
@@ -115,9 +115,9 @@ def test_a_name_that_shells_would_trip_over_is_refused(name: str) -> None:
 def test_the_first_context_is_used_and_a_removed_one_is_not() -> None:
     contexts = Contexts().with_context("a", PROD).with_context("b", PROD)
     assert contexts.current == "a"
-    assert contexts.used("b").current == "b"
+    assert contexts.with_current("b").current == "b"
     assert contexts.without("a") == Contexts(by_name={"b": PROD}, current=None)
-    for change in (contexts.used, contexts.without, contexts.named):
+    for change in (contexts.with_current, contexts.without, contexts.named):
         with pytest.raises(BadContexts, match="there is no context 'c' \\(a, b\\)"):
             change("c")
 

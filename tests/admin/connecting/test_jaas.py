@@ -40,7 +40,7 @@ def test_values_are_quoted_as_java_quotes_them(written: str, password: str) -> N
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
+    ("line", "message"),
     [
         ("", "it must begin with the class of a login module"),
         (f"{PLAIN}", "one of required, requisite, sufficient, optional must follow"),
@@ -54,10 +54,10 @@ def test_values_are_quoted_as_java_quotes_them(written: str, password: str) -> N
         (f"{PLAIN} required; {PLAIN} required;", "exactly one login module"),
     ],
 )
-def test_what_java_does_not_read_is_told_without_the_secret(line: str, said: str) -> None:
+def test_what_java_does_not_read_is_told_without_the_secret(line: str, message: str) -> None:
     with pytest.raises(BadJaas) as caught:
         login_module(line)
-    assert said in str(caught.value)
+    assert message in str(caught.value)
     assert "hush" not in str(caught.value)
 
 
@@ -82,9 +82,9 @@ def test_claims_of_an_unsecured_token_become_one_setting() -> None:
         f'{BEARER} required unsecuredLoginStringClaim_sub="carol" unsecuredLoginNumberClaim_age="7" '
         'unsecuredLoginListClaim_scope="|a|b" unsecuredLoginLifetimeSeconds="60" unsecuredLoginExtension_x="1";'
     )
-    told = settings_of_jaas(Secret(line), resolve)[UNSECURED_TOKEN]
-    assert isinstance(told, str)
-    assert json.loads(told) == {
+    token = settings_of_jaas(Secret(line), resolve)[UNSECURED_TOKEN]
+    assert isinstance(token, str)
+    assert json.loads(token) == {
         "claims": {"sub": "carol", "age": 7.0, "scope": ["a", "b"]},
         "lifetime": 60.0,
         "extensions": "x=1",

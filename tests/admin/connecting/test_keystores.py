@@ -67,14 +67,14 @@ def test_certificates_of_a_jks_store_are_read_also_without_a_password_as_java_do
 
 def test_a_wrong_password_is_told_with_the_file_and_without_the_password(stores: Path) -> None:
     wrong = Secret("wrong-one")
-    said = [
+    message = [
         refusal(stores / "client.jks", wrong, KEY),
         refusal(stores / "client.jks", STORE, wrong),
         refusal(stores / "client.jks", None, None),
         refusal(stores / "client.p12", wrong),
         refusal(stores / "client.p12", None),
     ]
-    assert said == [
+    assert message == [
         f"{stores}/client.jks: the password is wrong, or it is damaged",
         f"{stores}/client.jks: the password of the private key is wrong (ssl.key.password)",
         f"{stores}/client.jks: it needs a password (ssl.keystore.password)",
@@ -90,9 +90,9 @@ def test_a_store_cut_anywhere_is_one_clear_error(stores: Path, name: str, tmp_pa
         torn = tmp_path / name
         torn.write_bytes(content[:size])
         for password in (STORE, None):
-            said = refusal(torn, password, KEY)
-            assert said.startswith(str(torn))
-            assert "\n" not in said
+            message = refusal(torn, password, KEY)
+            assert message.startswith(str(torn))
+            assert "\n" not in message
 
 
 def test_a_store_without_a_key_is_told(stores: Path) -> None:
@@ -106,17 +106,17 @@ def test_a_pem_store_holds_key_and_certificates_in_any_order(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "message"),
     [
         (b"\xce\xce\xce\xce\0\0\0\2", "is a JCEKS store, which is not read here"),
         (b"hello", "is no PEM, PKCS12 or JKS store"),
         (b"", "is no PEM, PKCS12 or JKS store"),
     ],
 )
-def test_a_file_of_another_kind_is_told(content: bytes, said: str, tmp_path: Path) -> None:
+def test_a_file_of_another_kind_is_told(content: bytes, message: str, tmp_path: Path) -> None:
     path = tmp_path / "store"
     path.write_bytes(content)
-    assert said in refusal(path)
+    assert message in refusal(path)
 
 
 def test_a_file_that_is_not_there_is_told(tmp_path: Path) -> None:

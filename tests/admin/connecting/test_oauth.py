@@ -70,7 +70,7 @@ def test_a_token_is_fetched_once_as_long_as_it_is_good(endpoint: tuple[type[_End
 
 
 @pytest.mark.parametrize(
-    ("status", "body", "said"),
+    ("status", "body", "message"),
     [
         (
             401,
@@ -84,13 +84,13 @@ def test_a_token_is_fetched_once_as_long_as_it_is_good(endpoint: tuple[type[_End
     ],
 )
 def test_a_server_that_gives_no_token_is_told_without_the_secret(
-    endpoint: tuple[type[_Endpoint], ClientCredentials], status: int, body: bytes, said: str
+    endpoint: tuple[type[_Endpoint], ClientCredentials], status: int, body: bytes, message: str
 ) -> None:
     server, grant = endpoint
     server.answer = (status, body)
     with pytest.raises(LoginFailed) as caught:
         from_server(grant)
-    assert str(caught.value) == f"the authorization server {grant.endpoint} {said}"
+    assert str(caught.value) == f"the authorization server {grant.endpoint} {message}"
     assert "hush" not in str(caught.value)
 
 

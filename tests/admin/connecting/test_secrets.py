@@ -49,20 +49,20 @@ def test_a_command_that_fails_is_told_with_its_own_words(tmp_path: Path) -> None
     program = tmp_path / "fail.py"
     program.write_text("import sys; print('hush'); sys.exit('locked\\x1b\\nout')")
     command = f"{sys.executable} {program}"
-    said = refusal(f"command:{command}")
-    assert said == f"sasl.password: the command {command!r} failed with exit code 1: locked\\x1b\\nout"
+    message = refusal(f"command:{command}")
+    assert message == f"sasl.password: the command {command!r} failed with exit code 1: locked\\x1b\\nout"
 
 
 @pytest.mark.parametrize(
-    ("value", "said"),
+    ("value", "message"),
     [
         ("command:", "sasl.password: command: needs a command"),
         ("command:/no/such/program x", "cannot be run: No such file or directory"),
         ("command:pass 'show", "cannot be split into words"),
     ],
 )
-def test_a_command_that_cannot_be_run_is_told(value: str, said: str) -> None:
-    assert said in refusal(value)
+def test_a_command_that_cannot_be_run_is_told(value: str, message: str) -> None:
+    assert message in refusal(value)
 
 
 def test_a_command_that_does_not_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,7 +5,7 @@ from dataclasses import replace
 from kcoord.admin.doctor.finding import Code, Severity
 from kcoord.admin.model import GroupType, Member
 from tests.admin.doctor.examined import findings
-from tests.admin.snapshots import group, look, member, seen, topic
+from tests.admin.snapshots import group, member, seen, snapshot, topic
 
 TOPICS = [f"t{number}" for number in range(5)]
 
@@ -19,7 +19,7 @@ def _range_over_many_topics() -> list[Member]:
 
 
 def test_range_over_many_topics_is_uneven_and_sticky_would_not_be() -> None:
-    found = findings(look(seen(group(*_range_over_many_topics()))), topics=[topic(name, 2) for name in TOPICS])
+    found = findings(snapshot(seen(group(*_range_over_many_topics()))), topics=[topic(name, 2) for name in TOPICS])
     uneven = found[Code.UNEVEN_ASSIGNMENT]
     assert uneven.title == "partitions are shared unevenly: one member has 5, another 0"
     assert uneven.evidence == (
@@ -37,7 +37,7 @@ def test_range_over_many_topics_is_uneven_and_sticky_would_not_be() -> None:
 
 def test_a_new_group_is_advised_to_use_the_uniform_assignor() -> None:
     uneven = findings(
-        look(seen(group(*_range_over_many_topics(), kind=GroupType.CONSUMER))),
+        snapshot(seen(group(*_range_over_many_topics(), kind=GroupType.CONSUMER))),
         topics=[topic(name, 2) for name in TOPICS],
     )[Code.UNEVEN_ASSIGNMENT]
     assert "group.remote.assignor=uniform" in uneven.advice
@@ -45,7 +45,7 @@ def test_a_new_group_is_advised_to_use_the_uniform_assignor() -> None:
 
 def test_range_is_blamed_only_for_what_it_does() -> None:
     hoarding = [member("a", "t-0", "t-1", "u-0", "u-1"), member("b", topics=["t", "u"])]
-    uneven = findings(look(seen(group(*hoarding, protocol="own"))), topics=[topic("t", 2), topic("u", 2)])
+    uneven = findings(snapshot(seen(group(*hoarding, protocol="own"))), topics=[topic("t", 2), topic("u", 2)])
     assert uneven[Code.UNEVEN_ASSIGNMENT].evidence == (
         "now (own): 4, 0 partitions by member",
         "4: a 10.0.0.1 (a-id)",
@@ -56,19 +56,19 @@ def test_range_is_blamed_only_for_what_it_does() -> None:
 
 def test_one_partition_more_is_even() -> None:
     members = [member("a", "t-0", "t-1"), member("b", "t-2")]
-    assert not findings(look(seen(group(*members))), topics=[topic("t", 3)])
+    assert not findings(snapshot(seen(group(*members))), topics=[topic("t", 3)])
 
 
 def test_what_subscriptions_force_is_not_uneven() -> None:
     members = [member("a", "t-0", "t-1", "t-2", "t-3"), member("b", "u-0")]
-    found = findings(look(seen(group(*members))), topics=[topic("t", 4), topic("u", 1)])
+    found = findings(snapshot(seen(group(*members))), topics=[topic("t", 4), topic("u", 1)])
     assert Code.UNEVEN_ASSIGNMENT not in found
 
 
 def test_large_groups_are_told_in_numbers() -> None:
     rich = [member(f"r{number:02}", *(f"t-{number * 3 + index}" for index in range(3))) for number in range(10)]
     poor = [member(f"p{number:02}", f"t-{30 + number}") for number in range(10)]
-    uneven = findings(look(seen(group(*rich, *poor))), topics=[topic("t", 40)])[Code.UNEVEN_ASSIGNMENT]
+    uneven = findings(snapshot(seen(group(*rich, *poor))), topics=[topic("t", 40)])[Code.UNEVEN_ASSIGNMENT]
     assert uneven.evidence[0] == "now (range): 10 × 3, 10 × 1 partitions by member"
     assert uneven.evidence[8] == "and 13 more"
     assert uneven.evidence[-1] == "sticky would give 20 × 2, moving 10 partitions"
@@ -76,44 +76,44 @@ def test_large_groups_are_told_in_numbers() -> None:
 
 def test_a_partition_that_nobody_owns_is_an_error() -> None:
     members = [member("a", "t-0"), member("b", "t-1")]
-    unowned = findings(look(seen(group(*members))), topics=[topic("t", 4)])[Code.UNOWNED_PARTITIONS]
+    unowned = findings(snapshot(seen(group(*members))), topics=[topic("t", 4)])[Code.UNOWNED_PARTITIONS]
     assert unowned.severity is Severity.ERROR
     assert unowned.evidence == ("without an owner: t 2-3", "the group is Stable")
 
 
 def test_members_that_got_nothing_at_all_leave_everything_unowned() -> None:
     members = [member("a", topics=["t"]), member("b", topics=["t"])]
-    found = findings(look(seen(group(*members))), topics=[topic("t", 4)])
+    found = findings(snapshot(seen(group(*members))), topics=[topic("t", 4)])
     assert found[Code.UNOWNED_PARTITIONS].evidence[0] == "without an owner: t 0-3"
 
 
 def test_a_topic_that_a_pattern_matched_is_known_by_what_is_owned_of_it() -> None:
     pattern = member("a", "t-0", subscribed_regex="t.*", subscription=())
-    found = findings(look(seen(group(pattern, kind=GroupType.CONSUMER))), topics=[topic("t", 2)])
+    found = findings(snapshot(seen(group(pattern, kind=GroupType.CONSUMER))), topics=[topic("t", 2)])
     assert found[Code.UNOWNED_PARTITIONS].evidence[0] == "without an owner: t 1"
 
 
 def test_nothing_is_unowned_while_a_group_rebalances() -> None:
     members = [member("a", topics=["t"])]
-    found = findings(look(seen(group(*members, state="CompletingRebalance"))), topics=[topic("t", 4)])
+    found = findings(snapshot(seen(group(*members, state="CompletingRebalance"))), topics=[topic("t", 4)])
     assert Code.UNOWNED_PARTITIONS not in found
 
 
 def test_members_whose_assignment_cannot_be_read_are_left_in_peace() -> None:
     """The bytes of Connect's and other members are not assignments of consumers."""
     workers = [member(name, assignment=None, subscription=None) for name in ("a", "b")]
-    assert not findings(look(seen(group(*workers, protocol_type="connect"))), topics=[topic("t", 1)])
+    assert not findings(snapshot(seen(group(*workers, protocol_type="connect"))), topics=[topic("t", 1)])
 
 
 def test_what_cannot_be_read_may_own_what_nobody_else_does() -> None:
     unread = replace(member("b", topics=["t"]), assignment=None)
-    assert not findings(look(seen(group(member("a", "t-0"), unread))), topics=[topic("t", 2)])
+    assert not findings(snapshot(seen(group(member("a", "t-0"), unread))), topics=[topic("t", 2)])
 
 
 def test_a_topic_that_members_subscribe_to_and_that_is_not_there_is_named() -> None:
     members = [member("a", "gone-0", topics=["gone", "t"])]
-    found = findings(look(seen(group(*members))), topics=[topic("t", 1)], missing_topics=frozenset({"gone"}))
+    found = findings(snapshot(seen(group(*members))), topics=[topic("t", 1)], missing_topics=frozenset({"gone"}))
     missing = found[Code.SUBSCRIBED_TOPIC_MISSING]
     assert missing.title == "members read 1 topic that the cluster does not have"
     assert missing.evidence == ("there is no topic gone",)
-    assert Code.SUBSCRIBED_TOPIC_MISSING not in findings(look(seen(group(*members))), topics=[topic("t", 1)])
+    assert Code.SUBSCRIBED_TOPIC_MISSING not in findings(snapshot(seen(group(*members))), topics=[topic("t", 1)])

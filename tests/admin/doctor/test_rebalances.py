@@ -5,21 +5,21 @@ import pytest
 from kcoord.admin.doctor.case import Facts
 from kcoord.admin.doctor.examining import examine
 from kcoord.admin.doctor.finding import Code, Severity
-from kcoord.admin.groups.group_snapshot import Look
+from kcoord.admin.groups.group_snapshot import Snapshot
 from kcoord.admin.model import Group, GroupType
 from tests.admin.doctor.examined import findings
-from tests.admin.snapshots import group, look, member, seen, tp
+from tests.admin.snapshots import group, member, seen, snapshot, tp
 
 WAITING = group(member("a", topics=["t"]), member("b", topics=["t"]), state="PreparingRebalance")
 STABLE = group(member("a", "t-0"), member("b", "t-1"))
 
 
-def _seen_every(seconds: float, *groups: Group) -> list[Look]:
-    return [look(seen(each), after=seconds * number) for number, each in enumerate(groups)]
+def _seen_every(seconds: float, *groups: Group) -> list[Snapshot]:
+    return [snapshot(seen(each), after=seconds * number) for number, each in enumerate(groups)]
 
 
 def test_one_look_at_a_rebalance_is_a_notice() -> None:
-    found = findings(look(seen(WAITING)))[Code.STUCK_REBALANCE]
+    found = findings(snapshot(seen(WAITING)))[Code.STUCK_REBALANCE]
     assert found.severity is Severity.NOTICE
     assert found.title == "the group is rebalancing: PreparingRebalance"
     assert "--for" in found.advice
@@ -57,8 +57,8 @@ def test_a_rebalance_that_ends_is_well() -> None:
 
 
 def test_rebalances_that_come_again_and_again_are_counted() -> None:
-    looks = _seen_every(2, STABLE, WAITING, STABLE, WAITING, STABLE, WAITING, STABLE)
-    found = findings(*looks)[Code.FREQUENT_REBALANCES]
+    snapshots = _seen_every(2, STABLE, WAITING, STABLE, WAITING, STABLE, WAITING, STABLE)
+    found = findings(*snapshots)[Code.FREQUENT_REBALANCES]
     assert found.severity is Severity.WARNING
     assert found.title == "at least 3 rebalances in 12s"
     assert found.evidence[0] == "one in 4s in the mean"
@@ -109,11 +109,11 @@ def test_a_group_that_stays_stable_however_often_it_is_looked_at_does_not_rebala
 def test_what_changes_in_another_group_is_no_evidence() -> None:
     states = (STABLE, WAITING, STABLE, WAITING, STABLE, WAITING, STABLE)
     others = [group(member("x", "t-0", member_id=f"x-{life}"), name="other") for life in range(len(states))]
-    looks = [
-        look(seen(ours), seen(other), after=2 * number)
+    snapshots = [
+        snapshot(seen(ours), seen(other), after=2 * number)
         for number, (ours, other) in enumerate(zip(states, others, strict=True))
     ]
-    storms = {finding.group: finding for finding in examine(looks, Facts())}
+    storms = {finding.group: finding for finding in examine(snapshots, Facts())}
     assert {change["kind"] for change in storms["g"].facts["changes"]} == {"state"}
     assert {change["kind"] for change in storms["other"].facts["changes"]} == {"member-left", "member-joined"}
 
@@ -123,5 +123,5 @@ def test_a_member_is_waited_for_until_it_has_its_target_in_the_epoch_of_the_plan
     busy = member("busy", "t-1", target=(), epoch=5)
     done = member("done", "t-2", target=(tp("t-2"),), epoch=5)
     waiting = group(behind, busy, done, state="Reconciling", kind=GroupType.CONSUMER, epoch=5, assignment_epoch=5)
-    found = findings(look(seen(waiting)))[Code.STUCK_REBALANCE]
+    found = findings(snapshot(seen(waiting)))[Code.STUCK_REBALANCE]
     assert [each["client_id"] for each in found.facts["behind"]] == ["behind", "busy"]

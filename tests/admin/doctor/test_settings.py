@@ -6,7 +6,7 @@ from kcoord.admin.doctor.finding import Code, Severity
 from kcoord.admin.doctor.settings import consumer_settings
 from kcoord.admin.model import GroupType
 from tests.admin.doctor.examined import findings
-from tests.admin.snapshots import group, look, member, seen
+from tests.admin.snapshots import group, member, seen, snapshot
 
 SAFE = {"auto.offset.reset": "earliest"}
 
@@ -17,7 +17,7 @@ SAFE = {"auto.offset.reset": "earliest"}
 )
 def test_a_group_whose_session_is_hardly_longer_than_a_heartbeat_is_told(kind: GroupType, prefix: str) -> None:
     configs = {f"{prefix}.session.timeout.ms": "10000", f"{prefix}.heartbeat.interval.ms": "5000"}
-    found = findings(look(seen(group(member("a", "t-0"), kind=kind))), group_configs={"g": configs})
+    found = findings(snapshot(seen(group(member("a", "t-0"), kind=kind))), group_configs={"g": configs})
     assert found.keys() == {Code.SESSION_TOO_SHORT}
     assert found[Code.SESSION_TOO_SHORT].title == "a session is as long as 2.0 heartbeats"
     assert "15000 or more" in found[Code.SESSION_TOO_SHORT].advice
@@ -27,9 +27,9 @@ def test_settings_in_proportion_are_well_and_classic_groups_have_none() -> None:
     well = {"consumer.session.timeout.ms": "15000", "consumer.heartbeat.interval.ms": "5000"}
     bad = {"consumer.session.timeout.ms": "5000", "consumer.heartbeat.interval.ms": "5000"}
     consumers, classic = (group(member("a", "t-0"), kind=kind) for kind in (GroupType.CONSUMER, GroupType.CLASSIC))
-    assert not findings(look(seen(consumers)), group_configs={"g": well})
-    assert not findings(look(seen(consumers)), group_configs={})
-    assert not findings(look(seen(classic)), group_configs={"g": bad})
+    assert not findings(snapshot(seen(consumers)), group_configs={"g": well})
+    assert not findings(snapshot(seen(consumers)), group_configs={})
+    assert not findings(snapshot(seen(classic)), group_configs={"g": bad})
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import pytest
 from kcoord.admin.connecting.client_settings import BadConnection
 from kcoord.admin.connecting.connection import Connection
 from kcoord.admin.librdkafka.cluster import LibrdkafkaCluster
-from kcoord.admin.model import Answers, Committed, Group, GroupType, LeavingMember, Member, TopicPartition
+from kcoord.admin.model import Answers, Committed, Group, GroupType, Member, MemberToRemove, TopicPartition
 from kcoord.admin.record_marks import RecordMark, checksum_of
 from kcoord.admin.wire.cluster import WireCluster
 from kcoord.client.client import Client
@@ -21,7 +21,7 @@ from kcoord.client.connect_errors import LoginFailed, NoAnswer, TlsFailed, Unrea
 from kcoord.client.secret import Secret
 from kcoord.errors import ErrorCode
 from kcoord.protocol.records.record import Record
-from tests.admin.fake_cluster import LiveWorld
+from tests.admin.fake_cluster import LiveFixture
 from tests.integration.group_kinds import create_topic
 
 if TYPE_CHECKING:
@@ -63,8 +63,8 @@ class Scene:
 @pytest.fixture(scope="module")
 def scene(kafka_cluster: "Cluster") -> Iterator[Scene]:
     bootstrap = kafka_cluster.bootstrap
-    told = connection(bootstrap)
-    scene = Scene(ours=WireCluster(told), theirs=LibrdkafkaCluster(told), name=f"librdkafka-{uuid.uuid4().hex[:8]}")
+    target = connection(bootstrap)
+    scene = Scene(ours=WireCluster(target), theirs=LibrdkafkaCluster(target), name=f"librdkafka-{uuid.uuid4().hex[:8]}")
     _produce(bootstrap, scene.topic)
     host, _, port = bootstrap.rpartition(":")
     classic = _consumer(bootstrap, scene, "classic", {"group.instance.id": "instance-1"})
@@ -138,15 +138,15 @@ def _join_share(client: Client, scene: Scene) -> None:
     assert joined.error_code is ErrorCode.none
 
 
-def as_far_as_told(group: Group) -> Group:
+def without_unreported(group: Group) -> Group:
     """Removes what librdkafka does not report of groups whose coordinator plans."""
     if group.type is GroupType.CLASSIC:
         return group
-    members = tuple(map(_as_far_as_told, group.members))
+    members = tuple(map(_member_without_unreported, group.members))
     return replace(group, epoch=None, assignment_epoch=None, members=members)
 
 
-def _as_far_as_told(member: Member) -> Member:
+def _member_without_unreported(member: Member) -> Member:
     return replace(member, subscription=None, epoch=None, is_classic=None)
 
 
@@ -204,7 +204,7 @@ def test_described_groups_are_the_same(scene: Scene) -> None:
     names = [scene.group(word) for word in ("classic", "planned", "empty", "connect")]
     ours, theirs = scene.ours.describe_groups(names), scene.theirs.describe_groups(names)
     assert not theirs.refused
-    assert theirs.found == {name: as_far_as_told(group) for name, group in ours.found.items()}
+    assert theirs.found == {name: without_unreported(group) for name, group in ours.found.items()}
     (static,) = theirs.found[scene.group("classic")].members
     assert (static.instance_id, static.subscription) == ("instance-1", (scene.topic,))
     assert static.assignment == tuple(map(scene.tp, range(3)))
@@ -284,9 +284,9 @@ def test_the_marks_of_records_are_the_same_for_null_and_empty_keys_and_values(
     with Client(host, int(port)) as client:
         create_topic(client, tp.topic, 1)
     headers = (("__mirrored", b"yes"),)
-    with LiveWorld(kafka_cluster.bootstrap) as world:
+    with LiveFixture(kafka_cluster.bootstrap) as live:
         for key, value in parts:
-            world.produce(tp, [Record(timestamp=FIRST_TIME, key=key, value=value, headers=headers)])
+            live.produce(tp, [Record(timestamp=FIRST_TIME, key=key, value=value, headers=headers)])
     positions = [(tp, offset) for offset in range(len(parts))]
 
     theirs = scene.theirs.record_marks(positions)
@@ -355,7 +355,7 @@ def test_what_confluent_kafka_cannot_do_is_refused_and_not_done(scene: Scene) ->
     before = scene.ours.committed([group])
     deleted = scene.theirs.delete_offsets(group, [scene.tp(0)])
     removed = scene.theirs.remove_members(
-        scene.group("classic"), [LeavingMember(instance_id="instance-1")], reason="test"
+        scene.group("classic"), [MemberToRemove(instance_id="instance-1")], reason="test"
     )
     assert set(deleted.found.values()) == set(removed.found.values()) == {ErrorCode.unsupported_version}
     assert "cannot delete offsets" in str(deleted.refused[0])
@@ -399,7 +399,7 @@ def test_a_broker_that_never_answers_is_given_up_after_the_request_timeout() -> 
 def test_a_login_that_fails_is_one_line_without_the_password(
     kcoord_cluster: "EmbeddedCluster", capfd: pytest.CaptureFixture[str]
 ) -> None:
-    told = connection(
+    target = connection(
         kcoord_cluster.bootstrap,
         {
             "security.protocol": "SASL_PLAINTEXT",
@@ -409,7 +409,7 @@ def test_a_login_that_fails_is_one_line_without_the_password(
         },
     )
     with pytest.raises(LoginFailed, match=f"^{kcoord_cluster.bootstrap}: .*SASL.*; check the user") as raised:
-        LibrdkafkaCluster(told)
+        LibrdkafkaCluster(target)
     assert "hush-hush" not in str(raised.value)
     assert not printed(capfd, kcoord_cluster.bootstrap)
 
@@ -420,17 +420,17 @@ def test_tls_to_a_broker_without_it_is_one_line(kcoord_cluster: "EmbeddedCluster
 
 
 @pytest.mark.parametrize(
-    ("settings", "said"),
+    ("settings", "message"),
     [
         ({"no.such.setting": "1"}, 'No such configuration property: "no.such.setting"'),
         ({"security.protocol": "SASL_SSL", "sasl.mechanisms": "MAGIC"}, "Unsupported SASL mechanism: MAGIC"),
         ({"security.protocol": "SSL", "ssl.key.pem": Secret("hush-hush")}, "ssl.key.pem failed"),
     ],
 )
-def test_settings_that_librdkafka_cannot_use_are_one_line(settings: dict[str, str | Secret], said: str) -> None:
+def test_settings_that_librdkafka_cannot_use_are_one_line(settings: dict[str, str | Secret], message: str) -> None:
     with pytest.raises(BadConnection, match=r"^librdkafka cannot use these settings: ") as raised:
         LibrdkafkaCluster(connection("127.0.0.1:9092", settings))
-    assert said in str(raised.value)
+    assert message in str(raised.value)
     assert "hush-hush" not in str(raised.value)
 
 
@@ -438,8 +438,8 @@ def test_settings_that_librdkafka_cannot_use_are_one_line(settings: dict[str, st
 def timeless(kcoord_cluster_factory: Callable[..., "EmbeddedCluster"]) -> str:
     """A cluster whose only partition has a record without a time, and one with it."""
     cluster = kcoord_cluster_factory(topics={"orders": 1})
-    with LiveWorld(cluster.bootstrap) as world:
-        world.produce(TopicPartition("orders", 0), [Record(timestamp=-1)], [Record(timestamp=FIRST_TIME)])
+    with LiveFixture(cluster.bootstrap) as live:
+        live.produce(TopicPartition("orders", 0), [Record(timestamp=-1)], [Record(timestamp=FIRST_TIME)])
     return cluster.bootstrap
 
 

@@ -7,8 +7,8 @@ import pytest
 from kcoord.admin.model import Bounds, Committed, TopicPartition
 from kcoord.admin.offsets.comparing import Origin, TargetRecords, compare, origin_of
 from kcoord.admin.offsets.files.offset_lines import OffsetLine
-from kcoord.admin.offsets.plans import Change, Comparison, Flag, GroupPlan, Note, Risk, Verb, Verdict
-from kcoord.admin.offsets.risks import add_risks, why_refused
+from kcoord.admin.offsets.plans import Comparison, Flag, GroupPlan, Note, OffsetChange, Risk, Verb, Verdict
+from kcoord.admin.offsets.risks import add_risks, why_withheld
 from kcoord.admin.record_marks import RecordMark
 
 TP = TopicPartition("orders", 0)
@@ -63,11 +63,11 @@ def test_a_source_that_was_compacted_further_is_compared_at_the_offset_of_its_ne
 
 
 def test_a_target_without_a_next_record_is_different_and_says_whether_it_is_shifted_or_behind() -> None:
-    said = {
+    reasons = {
         last: compare(line(200, mark(200)), at=200, bounds=Bounds(0, 200), target=TargetRecords(last=last)).reason
         for last in (mark(299, at=199), mark(199))
     }
-    assert [reason.rpartition(": ")[2] for reason in said.values()] == [
+    assert [reason.rpartition(": ")[2] for reason in reasons.values()] == [
         "records would be skipped",
         "the target does not have it yet",
     ]
@@ -118,7 +118,7 @@ def test_a_source_without_any_record_is_compared_by_the_ends_of_the_logs() -> No
 
 
 @pytest.mark.parametrize(
-    ("told", "here", "origin"),
+    ("line_ids", "here", "origin"),
     [
         (("a", "one"), ("a", "one"), Origin.SAME_LOG),
         ((None, "one"), ("a", "one"), Origin.SAME_LOG),
@@ -131,17 +131,17 @@ def test_a_source_without_any_record_is_compared_by_the_ends_of_the_logs() -> No
     ],
 )
 def test_a_log_is_known_by_the_ids_of_cluster_and_topic(
-    told: tuple[str | None, str | None], here: tuple[str | None, str | None], origin: Origin
+    line_ids: tuple[str | None, str | None], here: tuple[str | None, str | None], origin: Origin
 ) -> None:
-    of = replace(line(1), cluster_id=told[0], topic_id=told[1])
+    of = replace(line(1), cluster_id=line_ids[0], topic_id=line_ids[1])
     assert origin_of(of, cluster_id=here[0], topic_id=here[1]) is origin
 
 
 # Risks
 
 
-def change(*flags: Flag, found: Verdict | None = None) -> Change:
-    return Change(
+def change(*flags: Flag, found: Verdict | None = None) -> OffsetChange:
+    return OffsetChange(
         tp=TP,
         topic_id="two",
         old=None,
@@ -167,7 +167,7 @@ def change(*flags: Flag, found: Verdict | None = None) -> Change:
     ],
 )
 def test_risks_follow_from_what_was_found_and_where_the_offset_comes_from(
-    of: Change, origin: Origin, verb: Verb, risks: tuple[Risk, ...]
+    of: OffsetChange, origin: Origin, verb: Verb, risks: tuple[Risk, ...]
 ) -> None:
     assert add_risks(of, line(1), origin, verb).risks == risks
 
@@ -202,7 +202,7 @@ def test_a_refusal_names_reasons_once_with_their_partitions_and_only_the_options
     ]
     group = GroupPlan(group="g", exists=True, changes=tuple(risky))
 
-    assert why_refused(group, [Risk.CLAMPED_OFFSETS]) == (
+    assert why_withheld(group, [Risk.CLAMPED_OFFSETS]) == (
         "nothing of it is changed, since orders 0-2: why. If that is meant, say --accept-different-records"
     )
-    assert why_refused(group, [Risk.CLAMPED_OFFSETS, Risk.DIFFERENT_RECORDS]) is None
+    assert why_withheld(group, [Risk.CLAMPED_OFFSETS, Risk.DIFFERENT_RECORDS]) is None

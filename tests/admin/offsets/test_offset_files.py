@@ -12,7 +12,7 @@ from kcoord.admin.model import Bounds, Committed, TopicPartition
 from kcoord.admin.offsets.diffing import Kind, diff
 from kcoord.admin.offsets.files.documents import BadDocument, read_text
 from kcoord.admin.offsets.files.exporting import CannotExport, csv_lines, json_lines
-from kcoord.admin.offsets.files.importing import of_groups, read_offsets, rename, targets
+from kcoord.admin.offsets.files.importing import offsets_by_group, only_groups, read_offsets, rename_groups
 from kcoord.admin.offsets.files.offset_lines import OffsetLine
 from kcoord.admin.record_marks import RecordMark
 from tests.admin.offsets.quoted_names import QUOTED
@@ -126,7 +126,7 @@ def test_csv_is_read_as_kafka_reads_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("", "f: there are no offsets in it"),
         ("\n \n", "f: there are no offsets in it"),
@@ -147,8 +147,8 @@ def test_csv_is_read_as_kafka_reads_it() -> None:
         ("\x1b[31m,0,seven\x1b\n", r"f:1: 'seven\\x1b' is no offset"),
     ],
 )
-def test_csv_that_is_wrong_is_refused_with_its_line(text: str, said: str) -> None:
-    with pytest.raises(BadDocument, match=said):
+def test_csv_that_is_wrong_is_refused_with_its_line(text: str, message: str) -> None:
+    with pytest.raises(BadDocument, match=message):
         read_offsets(text, "f", group="g")
 
 
@@ -160,7 +160,7 @@ def test_a_json_line_needs_only_group_topic_partition_and_offset() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         (f"{GOOD}\norders,0,7", "f:2: this is not a JSON object"),
         (f"{GOOD}\n[]", "f:2 is not an object"),
@@ -176,8 +176,8 @@ def test_a_json_line_needs_only_group_topic_partition_and_offset() -> None:
         ('{"a":' * 100_000, "f:1: this is not a JSON object"),
     ],
 )
-def test_json_lines_that_are_wrong_are_refused_with_their_line(text: str, said: str) -> None:
-    with pytest.raises(BadDocument, match=said):
+def test_json_lines_that_are_wrong_are_refused_with_their_line(text: str, message: str) -> None:
+    with pytest.raises(BadDocument, match=message):
         read_offsets(text, "f")
 
 
@@ -195,28 +195,28 @@ def test_bytes_that_are_no_text_are_refused_with_their_line(tmp_path: Path) -> N
 
 def test_groups_are_chosen_and_renamed_by_their_names() -> None:
     lines = [line("a"), line("b"), line("a", partition=1)]
-    assert [each.group for each in of_groups(lines, ["a"])] == ["a", "a"]
-    assert [each.group for each in rename(lines, {"a": "copy"})] == ["copy", "b", "copy"]
-    for absent in (of_groups, rename):
+    assert [each.group for each in only_groups(lines, ["a"])] == ["a", "a"]
+    assert [each.group for each in rename_groups(lines, {"a": "copy"})] == ["copy", "b", "copy"]
+    for absent in (only_groups, rename_groups):
         with pytest.raises(BadDocument, match="the file has no offsets of group 'c'"):
             list(absent(lines, {"c": "d"}))
 
 
 def test_targets_are_by_group_with_the_ids_of_topics() -> None:
-    found = targets([FULL, line("h")])
+    found = offsets_by_group([FULL, line("h")])
     assert found["h"].offsets == {TopicPartition("orders", 0): Committed(7)}
     assert found[FULL.group].topic_ids == {"orders": FULL.topic_id}
 
 
 def test_two_groups_cannot_become_one_over_the_same_partition() -> None:
     with pytest.raises(BadDocument, match="two groups that both become 'a' have offsets for the same partition"):
-        targets(rename([line("a"), line("b")], {"b": "a"}))
+        offsets_by_group(rename_groups([line("a"), line("b")], {"b": "a"}))
 
 
 def test_a_topic_cannot_have_two_ids() -> None:
     other = OffsetLine(group=FULL.group, tp=TopicPartition("orders", 4), committed=Committed(1), topic_id="other")
     with pytest.raises(BadDocument, match="two topics that are both named 'orders'"):
-        targets([FULL, other])
+        offsets_by_group([FULL, other])
 
 
 # Comparing
@@ -246,7 +246,7 @@ def test_the_samples_of_both_formats_are_the_same_offsets() -> None:
     as_csv = read_offsets(read_text(SAMPLES / "payments.csv"), "f", group="payments")
     of_many = read_offsets(read_text(SAMPLES / "all-groups.csv"), "f")
     assert diff(as_json, as_csv).differences == ()
-    assert diff(as_csv, of_groups(of_many, ["payments"])).differences == ()
+    assert diff(as_csv, only_groups(of_many, ["payments"])).differences == ()
     assert "".join(json_lines(as_json)) == read_text(SAMPLES / "payments.jsonl")
     assert "".join(csv_lines(as_csv, with_group=False)) + "\n" == read_text(SAMPLES / "payments.csv")
 
@@ -263,7 +263,7 @@ def test_an_export_of_before_records_were_told_is_read_as_far_as_it_tells() -> N
 
 
 @pytest.mark.parametrize(
-    ("mark", "said"),
+    ("mark", "message"),
     [
         ({"append_time": False, "crc32c": "xyz"}, "'xyz' is not a checksum of 8 hexadecimal digits"),
         ({"append_time": False, "offset": "1"}, "'offset' is not a whole number"),
@@ -271,8 +271,8 @@ def test_an_export_of_before_records_were_told_is_read_as_far_as_it_tells() -> N
         ([], "is not an object"),
     ],
 )
-def test_a_record_that_is_not_what_it_should_be_is_refused_with_its_line(mark: object, said: str) -> None:
+def test_a_record_that_is_not_what_it_should_be_is_refused_with_its_line(mark: object, message: str) -> None:
     fields = {"kcoord": "offsets/v1", "group": "g", "topic": "t", "partition": 0, "offset": 1, "next_record": mark}
-    with pytest.raises(BadDocument, match=re.escape(said)) as raised:
+    with pytest.raises(BadDocument, match=re.escape(message)) as raised:
         read_offsets(json.dumps(fields), "f")
     assert str(raised.value).startswith("f:1: ")

@@ -9,17 +9,17 @@ from typing import Any
 import pytest
 
 from kcoord.admin.model import Bounds, Committed, Group, GroupType, Member, Node, Refusal, Topic, TopicPartition
-from kcoord.admin.offsets.checking import WorldChanged, differences
-from kcoord.admin.offsets.cluster_state import GroupNow, Groups, Logs
+from kcoord.admin.offsets.checking import StalePlan, differences
+from kcoord.admin.offsets.cluster_state import CurrentGroup, CurrentGroups, CurrentLogs
 from kcoord.admin.offsets.files.documents import BadDocument
 from kcoord.admin.offsets.files.plan_files import plan_document, read_plan, write_plan
 from kcoord.admin.offsets.plans import (
-    Change,
     Comparison,
     Effect,
     Flag,
     GroupPlan,
     Note,
+    OffsetChange,
     Plan,
     RecordTimes,
     Risk,
@@ -33,8 +33,8 @@ TP = TopicPartition("orders", 0)
 LOG = Bounds(10, 100)
 
 
-def change(old: int | None, new: int | None, bounds: Bounds | None = LOG) -> Change:
-    return Change(
+def change(old: int | None, new: int | None, bounds: Bounds | None = LOG) -> OffsetChange:
+    return OffsetChange(
         tp=TP,
         topic_id="id-1",
         old=None if old is None else Committed(old, 2, "note\x00"),
@@ -141,7 +141,7 @@ _CHANGE = ("groups", 0, "partitions", 0)
 
 
 @pytest.mark.parametrize(
-    ("keys", "value", "said"),
+    ("keys", "value", "message"),
     [
         (("kcoord",), "offsets-undo/v1", "this is no reset-plan of kcoord, but 'offsets-undo/v1'"),
         (("kcoord",), "reset-plan/v2", "its version, 'v2', is not known"),
@@ -170,11 +170,11 @@ _CHANGE = ("groups", 0, "partitions", 0)
     ],
 )
 def test_a_plan_that_was_tampered_with_is_refused_and_the_place_is_named(
-    keys: tuple[str | int, ...], value: Any, said: str, tmp_path: Path
+    keys: tuple[str | int, ...], value: Any, message: str, tmp_path: Path
 ) -> None:
     path = tmp_path / "plan.json"
     path.write_text(json.dumps(_with({"kcoord": "reset-plan/v1", **plan_document(PLAN)}, value, *keys)))
-    with pytest.raises(BadDocument, match=said) as refused:
+    with pytest.raises(BadDocument, match=message) as refused:
         read_plan(path)
     assert str(refused.value).startswith(str(path))
 
@@ -198,7 +198,7 @@ def test_a_field_that_is_missing_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "message"),
     [
         (b"", "plan.json:1: this is not JSON"),
         (b'{\n"kcoord":\n', "plan.json:3: this is not JSON"),
@@ -209,10 +209,10 @@ def test_a_field_that_is_missing_is_named(tmp_path: Path) -> None:
         (b"{}", "this is no reset-plan of kcoord"),
     ],
 )
-def test_what_is_no_plan_at_all_is_one_clear_line(content: bytes, said: str, tmp_path: Path) -> None:
+def test_what_is_no_plan_at_all_is_one_clear_line(content: bytes, message: str, tmp_path: Path) -> None:
     path = tmp_path / "plan.json"
     path.write_bytes(content)
-    with pytest.raises(BadDocument, match=said):
+    with pytest.raises(BadDocument, match=message):
         read_plan(path)
 
 
@@ -243,12 +243,14 @@ def found(
     topic: Topic | None = TOPIC,
     bounds: Bounds | None = LOG,
 ) -> tuple[str, ...]:
-    now = GroupNow(name="g", group=group, committed={} if committed is None else {TP: committed})
+    now = CurrentGroup(name="g", group=group, committed={} if committed is None else {TP: committed})
     return differences(
         plan,
         cluster_id=cluster_id,
-        groups=Groups(found={"g": now}, refused=()),
-        logs=Logs(topics={} if topic is None else {"orders": topic}, bounds={} if bounds is None else {TP: bounds}),
+        groups=CurrentGroups(found={"g": now}, refused=()),
+        logs=CurrentLogs(
+            topics={} if topic is None else {"orders": topic}, bounds={} if bounds is None else {TP: bounds}
+        ),
     )
 
 
@@ -264,7 +266,7 @@ def test_another_cluster_is_the_only_difference_that_counts() -> None:
 
 
 @pytest.mark.parametrize(
-    ("state", "said"),
+    ("state", "message"),
     [
         (
             "Stable",
@@ -274,9 +276,9 @@ def test_another_cluster_is_the_only_difference_that_counts() -> None:
         ("Assigning", "group 'g': it is Assigning and has 1 member"),
     ],
 )
-def test_a_group_with_members_is_a_difference(state: str, said: str) -> None:
+def test_a_group_with_members_is_a_difference(state: str, message: str) -> None:
     (line,) = found(group=replace(EMPTY, state=state, members=(MEMBER,)))
-    assert line.startswith(said)
+    assert line.startswith(message)
 
 
 @pytest.mark.parametrize("kind", [GroupType.SHARE, GroupType.STREAMS])
@@ -293,7 +295,7 @@ def test_a_group_without_members_is_none(state: str, kind: GroupType) -> None:
 
 
 @pytest.mark.parametrize(
-    ("committed", "said"),
+    ("committed", "message"),
     [
         (None, "now there is nothing committed"),
         (Committed(51, 2, "note\x00"), "now there is offset 51 of leader epoch 2 with the metadata 'note\\x00'"),
@@ -301,10 +303,10 @@ def test_a_group_without_members_is_none(state: str, kind: GroupType) -> None:
         (Committed(50, 2, ""), "now there is offset 50 of leader epoch 2"),
     ],
 )
-def test_an_offset_that_was_committed_since_is_a_difference(committed: Committed | None, said: str) -> None:
+def test_an_offset_that_was_committed_since_is_a_difference(committed: Committed | None, message: str) -> None:
     (line,) = found(committed=committed)
     assert line.startswith("group 'g', orders-0: the plan found offset 50 of leader epoch 2")
-    assert said in line
+    assert message in line
 
 
 def test_a_topic_that_is_gone_or_was_made_anew_is_a_difference() -> None:
@@ -332,12 +334,12 @@ def test_a_deletion_needs_no_log() -> None:
 
 def test_a_group_that_cannot_be_read_is_a_difference() -> None:
     refused = (Refusal(what="group g", error=ErrorCode.group_authorization_failed),)
-    groups = Groups(found={}, refused=refused)
-    (line,) = differences(HELD, cluster_id="cluster", groups=groups, logs=Logs(topics={}, bounds={}))
+    groups = CurrentGroups(found={}, refused=refused)
+    (line,) = differences(HELD, cluster_id="cluster", groups=groups, logs=CurrentLogs(topics={}, bounds={}))
     assert line == "group 'g' cannot be read: GROUP_AUTHORIZATION_FAILED"
 
 
 def test_the_error_has_the_first_difference_and_counts_the_others() -> None:
-    error = WorldChanged(("one", "two", "three"))
+    error = StalePlan(("one", "two", "three"))
     assert str(error) == "nothing was changed, because the plan no longer holds: one (and 2 more: see above)"
-    assert str(WorldChanged(("one",))).endswith("no longer holds: one")
+    assert str(StalePlan(("one",))).endswith("no longer holds: one")

@@ -29,7 +29,7 @@ def test_a_selection_is_a_topic_and_perhaps_partitions_and_ranges(
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("", "names no topic"),
         (":0", "names no topic"),
@@ -43,8 +43,8 @@ def test_a_selection_is_a_topic_and_perhaps_partitions_and_ranges(
         ("orders:0-4000000000", "more partitions than any topic"),
     ],
 )
-def test_what_names_no_partitions_is_refused_in_words(text: str, said: str) -> None:
-    with pytest.raises(BadSelection, match=said):
+def test_what_names_no_partitions_is_refused_in_words(text: str, message: str) -> None:
+    with pytest.raises(BadSelection, match=message):
         parse_selection(text)
 
 

@@ -7,17 +7,17 @@ from typing import Any
 
 import pytest
 
-from kcoord.admin.offsets.applying import Said, why_refused
+from kcoord.admin.offsets.applying import Certainty, failure_of
 from kcoord.admin.waiting import Waits
 from kcoord.admin.wire import apis, brokers
-from kcoord.admin.wire.brokers import Answer, Brokers, Question, refusing
+from kcoord.admin.wire.brokers import ApiRequest, ApiResponse, Brokers, error_of
 from kcoord.client.connect_errors import NoAnswer, Unreachable
 from kcoord.errors import ErrorCode
 from tests.admin.fake_cluster import PATIENCE, connection
 
 from .scripted_broker import API_VERSIONS, METADATA, ScriptedBroker
 
-NOBODYS = Question(1, apis.METADATA, {"topics": []})
+NOBODYS = ApiRequest(1, apis.METADATA, {"topics": []})
 
 
 @pytest.fixture
@@ -34,28 +34,28 @@ def known(broker: ScriptedBroker) -> Iterator[Brokers]:
 
 
 @pytest.mark.parametrize(
-    "place", [("\0", 9092), ("a" * 70, 9092), (".", 9092), ("127.0.0.1", 70_000), ("127.0.0.1", -1), ("", -1)]
+    "endpoint", [("\0", 9092), ("a" * 70, 9092), (".", 9092), ("127.0.0.1", 70_000), ("127.0.0.1", -1), ("", -1)]
 )
 def test_an_advertised_address_that_cannot_be_is_an_outcome_that_names_it(
-    broker: ScriptedBroker, known: Brokers, place: tuple[str, int]
+    broker: ScriptedBroker, known: Brokers, endpoint: tuple[str, int]
 ) -> None:
-    broker.brokers = {1: broker.brokers[1], 2: place, 3: place}
+    broker.brokers = {1: broker.brokers[1], 2: endpoint, 3: endpoint}
     known.refresh()
     first, second, third = known.ask_each([NOBODYS._replace(node=node) for node in (1, 2, 3)])
-    assert isinstance(first, Answer)
+    assert isinstance(first, ApiResponse)
     assert isinstance(second, Unreachable)
     assert isinstance(third, Unreachable)
     assert str(second).startswith("cannot connect to ")
-    assert f":{place[1]}: " in str(second)
+    assert f":{endpoint[1]}: " in str(second)
 
 
 def test_what_fails_in_a_thread_is_raised_where_it_was_asked_for(broker: ScriptedBroker, known: Brokers) -> None:
     broker.brokers |= {2: broker.brokers[1]}
     known.refresh()
-    unwritable = Question(1, apis.METADATA, {"topics": [{"name": object()}]})
+    unwritable = ApiRequest(1, apis.METADATA, {"topics": [{"name": object()}]})
     with pytest.raises((TypeError, AttributeError)):
         known.ask_each([unwritable, NOBODYS._replace(node=2)])
-    assert isinstance(known.ask_each([NOBODYS])[0], Answer)
+    assert isinstance(known.ask_each([NOBODYS])[0], ApiResponse)
 
 
 @pytest.mark.parametrize("failure", [KeyboardInterrupt, ZeroDivisionError])
@@ -64,7 +64,7 @@ def test_after_an_interruption_no_late_answer_is_taken_for_that_to_the_next_ques
 ) -> None:
     broker.topics = {"orders": {0: 1}}
 
-    def interrupted(*_: object) -> Answer:
+    def interrupted(*_: object) -> ApiResponse:
         raise failure
 
     with monkeypatch.context() as patch:
@@ -87,7 +87,7 @@ def test_the_connection_to_an_address_that_a_broker_has_left_is_closed(broker: S
         broker.brokers = {1: (moved.host, moved.port)}
         known.refresh()
         assert not broker.hung_up.is_set()
-        assert isinstance(known.ask_each([NOBODYS])[0], Answer)
+        assert isinstance(known.ask_each([NOBODYS])[0], ApiResponse)
         assert moved.asked[METADATA] == 1
         assert broker.hung_up.wait(PATIENCE)
 
@@ -104,7 +104,7 @@ def test_a_broker_that_knows_the_oldest_version_no_more_is_met_all_the_same(brok
     known = Brokers(connection(broker.address))
     assert list(known.nodes) == [1]
     assert (broker.asked[API_VERSIONS], broker.asked[METADATA]) == (1, 1)
-    assert isinstance(known.ask_each([NOBODYS])[0], Answer)
+    assert isinstance(known.ask_each([NOBODYS])[0], ApiResponse)
     known.close()
 
 
@@ -136,11 +136,13 @@ def test_a_broker_that_takes_connections_and_says_nothing_is_waited_for_once(bro
         with pytest.raises(BlockingIOError):
             deaf.accept()
     for first, second in outcomes:
-        assert isinstance(first, Answer)
+        assert isinstance(first, ApiResponse)
         assert isinstance(second, NoAnswer)
         assert "did not answer within 0.05 s; to wait longer: -X socket.connection.setup.timeout.ms" in str(second)
-        assert refusing(second)[0] is ErrorCode.broker_not_available
-        assert why_refused(*refusing(second)).said is Said.NOT_DONE  # so that callers know that no change was sent
+        assert error_of(second)[0] is ErrorCode.broker_not_available
+        assert (
+            failure_of(*error_of(second)).certainty is Certainty.NOT_DONE
+        )  # so that callers know that no change was sent
 
 
 def test_a_broker_that_was_silent_is_asked_again_after_a_while(
@@ -161,11 +163,11 @@ def test_a_broker_that_was_silent_is_asked_again_after_a_while(
 def test_while_a_broker_is_asked_it_is_known_that_it_is_waited_for(broker: ScriptedBroker) -> None:
     waits, seen = Waits(), []
     known = Brokers(connection(broker.address), waits=waits)
-    tell = broker.answers[METADATA]
+    answer_metadata = broker.answers[METADATA]
 
     def metadata(request: Any) -> Mapping[str, Any] | None:
         seen.append(waits.longer_than(0))
-        return tell(request)
+        return answer_metadata(request)
 
     broker.answers[METADATA] = metadata
     try:

@@ -6,7 +6,7 @@ from typing import Any, Final
 import pytest
 
 from kcoord.admin.connecting.connection import Connection
-from kcoord.admin.model import Committed, LeavingMember, TopicPartition
+from kcoord.admin.model import Committed, MemberToRemove, TopicPartition
 from kcoord.admin.wire.changes import PARTITIONS_PER_COMMIT
 from kcoord.admin.wire.cluster import WireCluster
 from kcoord.errors import ErrorCode
@@ -134,15 +134,15 @@ def test_after_a_refusal_no_more_is_committed(broker: ScriptedBroker, cluster: W
     ]
 
 
-@pytest.mark.parametrize("told", [0, 1, 3])
+@pytest.mark.parametrize("count", [0, 1, 3])
 def test_members_that_an_answer_leaves_out_or_adds_do_no_harm(
-    broker: ScriptedBroker, cluster: WireCluster, told: int
+    broker: ScriptedBroker, cluster: WireCluster, count: int
 ) -> None:
-    members = [LeavingMember(member_id="m1", instance_id=None), LeavingMember(member_id="m2", instance_id=None)]
+    members = [MemberToRemove(member_id="m1", instance_id=None), MemberToRemove(member_id="m2", instance_id=None)]
     line = {"member_id": "m", "group_instance_id": None, "error_code": ErrorCode.none}
-    broker.answers[LEAVE_GROUP] = lambda _: {"error_code": ErrorCode.none, "members": [line] * told}
+    broker.answers[LEAVE_GROUP] = lambda _: {"error_code": ErrorCode.none, "members": [line] * count}
     found = cluster.remove_members("g", members, reason="test").found
-    expected = [ErrorCode.none] * min(told, 2) + [ErrorCode.unknown_server_error] * (2 - min(told, 2))
+    expected = [ErrorCode.none] * min(count, 2) + [ErrorCode.unknown_server_error] * (2 - min(count, 2))
     assert [found[member] for member in members] == expected
 
 
@@ -157,8 +157,8 @@ def offset(partition: int, offset: int, error: ErrorCode = ErrorCode.none) -> Ma
 
 
 def offsets(**topics: Sequence[Mapping[str, Any]]) -> Answer:
-    told = [{"name": name, "partitions": partitions} for name, partitions in topics.items()]
-    return lambda _: {"groups": [{"group_id": "g", "topics": told, "error_code": ErrorCode.none}]}
+    fields = [{"name": name, "partitions": partitions} for name, partitions in topics.items()]
+    return lambda _: {"groups": [{"group_id": "g", "topics": fields, "error_code": ErrorCode.none}]}
 
 
 def test_partitions_of_which_nothing_is_committed_are_not_there(broker: ScriptedBroker, cluster: WireCluster) -> None:
@@ -171,8 +171,8 @@ def test_partitions_of_which_nothing_is_committed_are_not_there(broker: Scripted
 def test_a_group_of_which_a_partition_cannot_be_told_is_refused(broker: ScriptedBroker, cluster: WireCluster) -> None:
     unknown = offset(1, -1, ErrorCode.unknown_topic_or_partition)
     broker.answers[OFFSET_FETCH] = offsets(orders=[offset(0, 5), unknown])
-    told = cluster.committed(["g"])
-    assert told.found == {}
-    assert [str(refusal) for refusal in told.refused] == [
+    answers = cluster.committed(["g"])
+    assert answers.found == {}
+    assert [str(refusal) for refusal in answers.refused] == [
         "group g: UNKNOWN_TOPIC_OR_PARTITION (what it has committed for orders-1 is not told)"
     ]

@@ -5,15 +5,15 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from kcoord.admin.groups.snapshot_reader import look, sums
-from kcoord.admin.model import Bounds, Committed, FoundOffset, GroupType, LeavingMember, Refusal, TopicPartition
+from kcoord.admin.groups.snapshot_reader import read_snapshot, read_summaries
+from kcoord.admin.model import Bounds, Committed, FoundOffset, GroupType, MemberToRemove, Refusal, TopicPartition
 from kcoord.admin.wire.cluster import WireCluster
 from kcoord.admin.wire.times import ROOM_FOR_ONE
 from kcoord.errors import ErrorCode
 from kcoord.protocol.records.compression import Codec
 from kcoord.protocol.records.record import Record
 from kcoord.testing.embedded import EmbeddedCluster
-from tests.admin.fake_cluster import LiveWorld, orders
+from tests.admin.fake_cluster import LiveFixture, orders
 
 NONE = ErrorCode.none
 FIRST_TIME = 1_700_000_000_000
@@ -21,20 +21,20 @@ ESCAPES = "\x1b[31mred\n\u202e"
 
 
 @pytest.fixture(scope="module")
-def world(kcoord_cluster_factory: Callable[..., EmbeddedCluster]) -> Iterator[LiveWorld]:
+def live(kcoord_cluster_factory: Callable[..., EmbeddedCluster]) -> Iterator[LiveFixture]:
     """A cluster with four partitions of ten records each, a second apart, in two batches."""
     cluster = kcoord_cluster_factory(brokers=3, topics={"orders": 4, "large": 3, "short": 1, "empty": 1})
-    with LiveWorld(cluster.bootstrap) as world:
+    with LiveFixture(cluster.bootstrap) as live:
         records = [Record(timestamp=FIRST_TIME + 1000 * number, value=b"v") for number in range(10)]
         for number in range(4):
-            world.produce(tp(number), records[:6], records[6:], codec=Codec.LZ4)
-        yield world
+            live.produce(tp(number), records[:6], records[6:], codec=Codec.LZ4)
+        yield live
     cluster.stop()
 
 
 @pytest.fixture
-def cluster(world: LiveWorld) -> WireCluster:
-    return world.cluster
+def cluster(live: LiveFixture) -> WireCluster:
+    return live.cluster
 
 
 _numbers = itertools.count()
@@ -68,9 +68,9 @@ def test_groups_of_all_coordinators_are_listed_and_described(cluster: WireCluste
     assert not described.refused
 
 
-def test_a_group_with_a_member_is_described_with_what_the_member_has(world: LiveWorld, name: str) -> None:
-    member_id = world.join(name, assignment=orders(3, 1), instance_id="worker")
-    group = world.cluster.describe_groups([name]).found[name]
+def test_a_group_with_a_member_is_described_with_what_the_member_has(live: LiveFixture, name: str) -> None:
+    member_id = live.join(name, assignment=orders(3, 1), instance_id="worker")
+    group = live.cluster.describe_groups([name]).found[name]
     assert (group.type, group.state, group.protocol_type, group.protocol) == (
         *(GroupType.CLASSIC, "Stable"),
         *("consumer", "range"),
@@ -107,13 +107,13 @@ def test_nothing_is_asked_for_no_groups_and_no_partitions(cluster: WireCluster) 
     assert cluster.commit("nobody", {}).found == {}
 
 
-def test_groups_are_filtered_by_state_and_type(world: LiveWorld, name: str) -> None:
+def test_groups_are_filtered_by_state_and_type(live: LiveFixture, name: str) -> None:
     stable, empty = f"{name}-stable", f"{name}-empty"
-    world.join(stable, assignment=b"")
-    world.cluster.commit(empty, {tp(0): Committed(1)})
+    live.join(stable, assignment=b"")
+    live.cluster.commit(empty, {tp(0): Committed(1)})
 
     def listed(**filters: list[str]) -> set[str]:
-        return {each for each in world.cluster.list_groups(**filters).found if each.startswith(name)}
+        return {each for each in live.cluster.list_groups(**filters).found if each.startswith(name)}
 
     assert listed(states=["Stable"]) == {stable}
     assert listed(states=["empty"]) == {empty}
@@ -121,11 +121,11 @@ def test_groups_are_filtered_by_state_and_type(world: LiveWorld, name: str) -> N
     assert listed(types=["share", "consumer"]) == set()
 
 
-def test_bytes_of_connect_and_malformed_assignments_are_not_taken_for_partitions(world: LiveWorld, name: str) -> None:
+def test_bytes_of_connect_and_malformed_assignments_are_not_taken_for_partitions(live: LiveFixture, name: str) -> None:
     connect, broken = f"{name}-connect", f"{name}-broken"
-    world.join(connect, protocol_type="connect", subscription=b"\xff\0", assignment=orders(1))
-    world.join(broken, subscription=b"\0", assignment=b"\0\0\x7f\xff\xff\xff")
-    found = world.cluster.describe_groups([connect, broken]).found
+    live.join(connect, protocol_type="connect", subscription=b"\xff\0", assignment=orders(1))
+    live.join(broken, subscription=b"\0", assignment=b"\0\0\x7f\xff\xff\xff")
+    found = live.cluster.describe_groups([connect, broken]).found
     assert found[connect].protocol_type == "connect"
     for group in found.values():
         assert (group.members[0].assignment, group.members[0].subscription, group.owners) == (None, None, {})
@@ -179,44 +179,44 @@ def test_at_the_end_of_a_log_there_is_no_time_and_beyond_it_a_refusal(cluster: W
     )
 
 
-def test_batches_larger_than_a_look_have_their_times_too(world: LiveWorld) -> None:
+def test_batches_larger_than_a_look_have_their_times_too(live: LiveFixture) -> None:
     filler = bytes(range(256)) * (ROOM_FOR_ONE // 64)
     for number in range(3):
         large = [Record(timestamp=FIRST_TIME + each, value=filler) for each in range(3)]
-        world.produce(tp(number, "large"), large, large)
+        live.produce(tp(number, "large"), large, large)
     positions = [(tp(number, "large"), offset) for number in range(3) for offset in (0, 2, 4)]
-    found = world.cluster.timestamps(positions).found
+    found = live.cluster.timestamps(positions).found
     assert found == {(each, offset): FIRST_TIME + offset % 3 for each, offset in positions}
     alone = [(tp(number, "large"), 1) for number in range(3)]
-    assert world.cluster.timestamps(alone).found == dict.fromkeys(alone, FIRST_TIME + 1)
+    assert live.cluster.timestamps(alone).found == dict.fromkeys(alone, FIRST_TIME + 1)
 
 
-def test_a_look_counts_from_the_start_of_the_log_where_a_group_fell_behind_it(world: LiveWorld, name: str) -> None:
+def test_a_look_counts_from_the_start_of_the_log_where_a_group_fell_behind_it(live: LiveFixture, name: str) -> None:
     records = [Record(timestamp=FIRST_TIME + 1000 * number, value=b"v") for number in range(10)]
-    world.produce(tp(0, "short"), *[[record] for record in records])
-    world.delete_records(tp(0, "short"), before=4)
+    live.produce(tp(0, "short"), *[[record] for record in records])
+    live.delete_records(tp(0, "short"), before=4)
     offsets = {tp(0, "short"): Committed(1), tp(0): Committed(10), tp(1): Committed(12), tp(2): Committed(3)}
-    world.cluster.commit(name, offsets)
+    live.cluster.commit(name, offsets)
     now = FIRST_TIME / 1000 + 100
-    seen = look(world.cluster, [name], at=now, with_times=True)
+    seen = read_snapshot(live.cluster, [name], at=now, with_times=True)
     assert seen.refused == ()
     at_end, beyond, behind, below = seen.groups[name].partitions
     assert [each.lag for each in (at_end, beyond, behind, below)] == [0, -2, 7, 9]
     assert [each.lag_seconds(now) for each in (at_end, beyond, behind, below)] == [0, None, 97, 96]
     assert below.bounds == Bounds(4, 10)
-    assert sums(world.cluster, [name]).groups == {name: (seen.groups[name].group, ("orders", "short"), 16)}
+    assert read_summaries(live.cluster, [name]).groups == {name: (seen.groups[name].group, ("orders", "short"), 16)}
 
 
-def test_groups_are_looked_at_in_the_order_in_which_they_are_named(world: LiveWorld, name: str) -> None:
+def test_groups_are_looked_at_in_the_order_in_which_they_are_named(live: LiveFixture, name: str) -> None:
     names = [f"{name}-{letter}" for letter in "bca"]
     for each in names:
-        world.cluster.commit(each, {tp(0): Committed(1)})
+        live.cluster.commit(each, {tp(0): Committed(1)})
     steps: list[int] = []
-    seen = look(world.cluster, [*names, "nobody"], at=0.0, with_times=False, advance=steps.append)
+    seen = read_snapshot(live.cluster, [*names, "nobody"], at=0.0, with_times=False, advance=steps.append)
     assert list(seen.groups) == names
     assert [refusal.what for refusal in seen.refused] == ["group nobody"]
     assert sum(steps) == 4
-    added_up = sums(world.cluster, [*names, "nobody"], advance=steps.append)
+    added_up = read_summaries(live.cluster, [*names, "nobody"], advance=steps.append)
     assert (list(added_up.groups), added_up.refused, sum(steps)) == (names, seen.refused, 8)
     assert {each.next_record_at for group in seen.groups.values() for each in group.partitions} == {None}
 
@@ -246,24 +246,24 @@ def test_a_commit_says_which_partitions_were_not_taken(cluster: WireCluster, nam
     ]
 
 
-def test_the_broker_itself_refuses_a_commit_once_there_is_a_member(world: LiveWorld, name: str) -> None:
-    world.cluster.commit(name, {tp(0): Committed(1)})
-    world.join(name, assignment=orders(0))
-    done = world.cluster.commit(name, {tp(0): Committed(5)})
+def test_the_broker_itself_refuses_a_commit_once_there_is_a_member(live: LiveFixture, name: str) -> None:
+    live.cluster.commit(name, {tp(0): Committed(1)})
+    live.join(name, assignment=orders(0))
+    done = live.cluster.commit(name, {tp(0): Committed(5)})
     assert done.found == {tp(0): ErrorCode.unknown_member_id}
     assert len(done.refused) == 1
-    assert world.cluster.committed([name]).found[name][tp(0)].offset == 1
+    assert live.cluster.committed([name]).found[name][tp(0)].offset == 1
 
 
-def test_offsets_are_deleted_but_not_those_of_a_subscribed_topic(world: LiveWorld, name: str) -> None:
-    world.cluster.commit(name, {tp(0): Committed(1), tp(0, "short"): Committed(1)})
-    world.join(name, assignment=orders(0))
-    done = world.cluster.delete_offsets(name, [tp(0), tp(0, "short")])
+def test_offsets_are_deleted_but_not_those_of_a_subscribed_topic(live: LiveFixture, name: str) -> None:
+    live.cluster.commit(name, {tp(0): Committed(1), tp(0, "short"): Committed(1)})
+    live.join(name, assignment=orders(0))
+    done = live.cluster.delete_offsets(name, [tp(0), tp(0, "short")])
     assert done.found == {tp(0): ErrorCode.group_subscribed_to_topic, tp(0, "short"): NONE}
     assert [str(refusal) for refusal in done.refused] == [
         f"group {name}, partition orders-0: GROUP_SUBSCRIBED_TO_TOPIC"
     ]
-    assert world.cluster.committed([name]).found[name].keys() == {tp(0)}
+    assert live.cluster.committed([name]).found[name].keys() == {tp(0)}
 
 
 def test_offsets_of_a_group_that_is_not_there_are_not_deleted(cluster: WireCluster) -> None:
@@ -272,35 +272,35 @@ def test_offsets_of_a_group_that_is_not_there_are_not_deleted(cluster: WireClust
     assert [refusal.what for refusal in done.refused] == ["group nobody"]
 
 
-def test_groups_are_deleted_but_not_those_with_members(world: LiveWorld, name: str) -> None:
+def test_groups_are_deleted_but_not_those_with_members(live: LiveFixture, name: str) -> None:
     busy, idle = f"{name}-busy", f"{name}-idle"
-    world.join(busy, assignment=orders(0))
-    world.cluster.commit(idle, {tp(0): Committed(1)})
-    done = world.cluster.delete_groups([idle, "nobody", busy])
+    live.join(busy, assignment=orders(0))
+    live.cluster.commit(idle, {tp(0): Committed(1)})
+    done = live.cluster.delete_groups([idle, "nobody", busy])
     assert done.found == {
         idle: NONE,
         "nobody": ErrorCode.group_id_not_found,
         busy: ErrorCode.non_empty_group,
     }
     assert {refusal.what for refusal in done.refused} == {"group nobody", f"group {busy}"}
-    listed = world.cluster.list_groups().found
+    listed = live.cluster.list_groups().found
     assert busy in listed
     assert idle not in listed
 
 
-def test_members_are_removed_by_member_id_and_by_instance_id(world: LiveWorld, name: str) -> None:
+def test_members_are_removed_by_member_id_and_by_instance_id(live: LiveFixture, name: str) -> None:
     for group, instance_id in ((f"{name}-dynamic", None), (f"{name}-static", "worker")):
-        member_id = world.join(group, assignment=orders(0), instance_id=instance_id)
-        stranger = LeavingMember(member_id="stranger")
-        going = LeavingMember(member_id=member_id, instance_id=instance_id)
-        done = world.cluster.remove_members(group, [stranger, going], reason="test")
+        member_id = live.join(group, assignment=orders(0), instance_id=instance_id)
+        stranger = MemberToRemove(member_id="stranger")
+        going = MemberToRemove(member_id=member_id, instance_id=instance_id)
+        done = live.cluster.remove_members(group, [stranger, going], reason="test")
         assert done.found == {stranger: ErrorCode.unknown_member_id, going: NONE}
         assert [str(refusal) for refusal in done.refused] == [f"group {group}, member stranger: UNKNOWN_MEMBER_ID"]
-        assert world.cluster.describe_groups([group]).found[group].state == "Empty"
+        assert live.cluster.describe_groups([group]).found[group].state == "Empty"
 
 
-def test_a_static_member_that_has_come_back_is_not_removed(world: LiveWorld, name: str) -> None:
-    world.join(name, assignment=orders(0), instance_id="worker")
-    old = LeavingMember(member_id="worker-who-was-here", instance_id="worker")
-    assert world.cluster.remove_members(name, [old], reason="test").found == {old: ErrorCode.fenced_instance_id}
-    assert len(world.cluster.describe_groups([name]).found[name].members) == 1
+def test_a_static_member_that_has_come_back_is_not_removed(live: LiveFixture, name: str) -> None:
+    live.join(name, assignment=orders(0), instance_id="worker")
+    old = MemberToRemove(member_id="worker-who-was-here", instance_id="worker")
+    assert live.cluster.remove_members(name, [old], reason="test").found == {old: ErrorCode.fenced_instance_id}
+    assert len(live.cluster.describe_groups([name]).found[name].members) == 1

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from kcoord.admin.retry import Round
+from kcoord.admin.retry import Attempt
 from kcoord.admin.wire import apis
-from kcoord.admin.wire.brokers import Answer, Brokers
+from kcoord.admin.wire.brokers import ApiResponse, Brokers
 from kcoord.admin.wire.cluster import WireCluster
-from kcoord.admin.wire.coordinators import Asked, Coordinators, Groups
+from kcoord.admin.wire.coordinators import Coordinators, GroupQuery, Groups
 from kcoord.admin.wire.groups import describe_groups
 from kcoord.errors import ErrorCode
 from tests.admin.fake_cluster import connection
@@ -44,32 +44,32 @@ def described(name: str) -> dict[str, Any]:
     }
 
 
-def ask(brokers: Brokers, groups: Groups) -> Round[str, bool]:
+def ask(brokers: Brokers, groups: Groups) -> Attempt[str, bool]:
     """Makes one attempt, without retries."""
 
     def fields(chunk: Groups) -> Mapping[str, Any]:
         return {"groups": chunk}
 
-    def read(answer: Answer, _: Groups, told: Round[str, bool]) -> None:
-        told.found |= {each.group_id: True for each in answer.response.groups}
+    def read(answer: ApiResponse, _: Groups, attempt: Attempt[str, bool]) -> None:
+        attempt.found |= {each.group_id: True for each in answer.response.groups}
 
-    told: Round[str, bool] = Round()
-    Coordinators(brokers).ask(groups, Asked(told, apis.DESCRIBE_GROUPS, fields, read, 100))
-    return told
+    attempt: Attempt[str, bool] = Attempt()
+    Coordinators(brokers).ask(groups, GroupQuery(attempt, apis.DESCRIBE_GROUPS, fields, read, 100))
+    return attempt
 
 
 def test_a_group_whose_coordinator_is_left_out_is_refused(broker: ScriptedBroker, brokers: Brokers) -> None:
     broker.answers[FIND_COORDINATOR] = lambda _: {"coordinators": [broker.coordinator(key) for key in ("a", "other")]}
-    told = ask(brokers, ["a", "b"])
-    assert told.found == {"a": True}
-    assert {group: refusal.error for group, refusal in told.refused.items()} == {"b": NOT_AVAILABLE}
+    attempt = ask(brokers, ["a", "b"])
+    assert attempt.found == {"a": True}
+    assert {group: refusal.error for group, refusal in attempt.refused.items()} == {"b": NOT_AVAILABLE}
 
 
 def test_a_coordinator_that_leaves_groups_out_and_names_others_is_taken_by_its_word_for_none(
     broker: ScriptedBroker, brokers: Brokers
 ) -> None:
     broker.answers[DESCRIBE_GROUPS] = lambda _: {"groups": [described("a"), described("stranger")]}
-    answers = describe_groups(brokers, Coordinators(brokers), ["a", "b"], patience=0)
+    answers = describe_groups(brokers, Coordinators(brokers), ["a", "b"], timeout=0)
     assert list(answers.found) == ["a"]
     assert [str(refusal) for refusal in answers.refused] == [
         "group b: UNKNOWN_SERVER_ERROR (its coordinator, broker 1: does not tell of it)"
@@ -85,9 +85,9 @@ def test_coordinators_on_new_brokers_are_looked_up_together(broker: ScriptedBrok
             "coordinators": [broker.coordinator(key, node=2) for key in request.coordinator_keys]
         }
         before = broker.asked[METADATA]
-        told = ask(brokers, names)
-    assert told.found.keys() == set(names)
-    assert not told.refused
+        attempt = ask(brokers, names)
+    assert attempt.found.keys() == set(names)
+    assert not attempt.refused
     assert broker.asked[METADATA] - before == 1
 
 
@@ -99,7 +99,7 @@ def test_what_was_found_stands_when_nobody_answers_any_more(broker: ScriptedBrok
         return {"groups": [described("a"), described("b") | {"error_code": loading}]}
 
     broker.answers[DESCRIBE_GROUPS] = describe_and_die
-    answers = describe_groups(brokers, Coordinators(brokers), ["a", "b"], patience=0)
+    answers = describe_groups(brokers, Coordinators(brokers), ["a", "b"], timeout=0)
     assert list(answers.found) == ["a"]
     assert [refusal.error for refusal in answers.refused] == [loading]
 
@@ -114,10 +114,10 @@ def test_who_has_listed_a_group_is_asked_for_it_and_if_it_has_moved_on_its_new_c
     broker.answers[DESCRIBE_GROUPS] = describe
     coordinators = Coordinators(brokers)
     coordinators.learn({"stays": 1, "moved": 1})
-    assert describe_groups(brokers, coordinators, ["stays"], patience=0).found.keys() == {"stays"}
+    assert describe_groups(brokers, coordinators, ["stays"], timeout=0).found.keys() == {"stays"}
     assert broker.asked[FIND_COORDINATOR] == 0
 
-    assert describe_groups(brokers, coordinators, ["stays", "moved"], patience=60).found.keys() == {"stays", "moved"}
+    assert describe_groups(brokers, coordinators, ["stays", "moved"], timeout=60).found.keys() == {"stays", "moved"}
     assert broker.asked[FIND_COORDINATOR] == 1
 
 
@@ -125,11 +125,11 @@ def test_who_has_listed_a_group_is_asked_for_it_and_if_it_has_moved_on_its_new_c
 
 
 @pytest.fixture
-def usual_commits(broker: ScriptedBroker) -> None:
+def default_commits(broker: ScriptedBroker) -> None:
     broker.answers[OFFSET_FETCH] = lambda request: {"groups": [committed(each.group_id) for each in request.groups]}
 
 
-@pytest.mark.usefixtures("usual_commits")
+@pytest.mark.usefixtures("default_commits")
 def test_the_coordinator_of_a_group_is_asked_for_together_with_who_is_there(broker: ScriptedBroker) -> None:
     cluster = WireCluster(connection(broker.address), about=["a"])
     assert broker.asked[FIND_COORDINATOR] == 1
@@ -138,19 +138,19 @@ def test_the_coordinator_of_a_group_is_asked_for_together_with_who_is_there(brok
     cluster.close()
 
 
-@pytest.mark.usefixtures("usual_commits")
+@pytest.mark.usefixtures("default_commits")
 @pytest.mark.parametrize("odd", [{"error_code": NOT_AVAILABLE, "node_id": -1}, {"node_id": 7}], ids=["none", "unknown"])
 def test_where_none_is_told_then_it_is_asked_for_again(broker: ScriptedBroker, odd: dict[str, Any]) -> None:
-    usual = broker.answers[FIND_COORDINATOR]
+    default_answer = broker.answers[FIND_COORDINATOR]
     early: dict[str, Any] = {"error_code": ErrorCode.none, "host": "", "port": 0} | odd
-    broker.answers[FIND_COORDINATOR] = lambda request: early if hasattr(request, "key") else usual(request)
+    broker.answers[FIND_COORDINATOR] = lambda request: early if hasattr(request, "key") else default_answer(request)
     cluster = WireCluster(connection(broker.address), about=["a"])
     assert cluster.describe_with_commits(["a"])[0].found.keys() == {"a"}
     assert broker.asked[FIND_COORDINATOR] == 2
     cluster.close()
 
 
-@pytest.mark.usefixtures("usual_commits")
+@pytest.mark.usefixtures("default_commits")
 def test_a_broker_that_cannot_be_asked_so_early_is_asked_later(broker: ScriptedBroker) -> None:
     broker.oldest[FIND_COORDINATOR] = 1
     cluster = WireCluster(connection(broker.address), about=["a"])

@@ -22,7 +22,7 @@ def orders(*numbers: int, version: int = 0) -> bytes:
     return version.to_bytes(2) + b"\0\0\0\1" + b"\0\6orders" + partitions + b"\xff\xff\xff\xff"
 
 
-def told(api_key: int, version: int, **group: Any) -> Any:
+def described(api_key: int, version: int, **group: Any) -> Any:
     """Returns one described group, as it is read from a response."""
     response_type: Any = load_response_schema(api_key, version)
     response = build_entity(response_type, {"groups": [{"group_id": "g", "group_state": "Stable", **group}]})
@@ -33,7 +33,7 @@ def told(api_key: int, version: int, **group: Any) -> Any:
 
 def classic(version: int = 6, *, protocol_type: str = "consumer", **member: Any) -> Group:
     who = {"member_id": "m", "client_id": "c", "client_host": "/h", "member_metadata": b"", "member_assignment": b""}
-    group = told(
+    group = described(
         15, version, protocol_type=protocol_type, protocol_data="range", members=[{**who, **member}], error_message=None
     )
     return classic_group(group, NODE)
@@ -103,7 +103,7 @@ def test_a_consumer_group_tells_what_its_members_have_and_shall_have(version: in
         }
         for kind in (0, 1, -1)
     ]
-    group = consumer_group(told(69, version, members=members, **planned()), NODE)
+    group = consumer_group(described(69, version, members=members, **planned()), NODE)
     assert (group.type, group.protocol_type, group.protocol) == (GroupType.CONSUMER, "consumer", "uniform")
     assert (group.epoch, group.assignment_epoch) == (5, 4)
     assert [member.is_classic for member in group.members] == kinds
@@ -116,7 +116,7 @@ def test_a_consumer_group_tells_what_its_members_have_and_shall_have(version: in
 def test_a_share_group_may_give_a_partition_to_many() -> None:
     who = {"client_id": "c", "client_host": "/h", "member_epoch": 5, "subscribed_topic_names": ["a"]}
     members = [{**who, "member_id": name, "assignment": partitions(a=[0])} for name in ("m1", "m2")]
-    group = share_group(told(77, 1, members=members, **planned(assignor_name="simple")), NODE)
+    group = share_group(described(77, 1, members=members, **planned(assignor_name="simple")), NODE)
     assert (group.type, group.protocol_type, group.protocol) == (GroupType.SHARE, "share", "simple")
     assert [member.assignment for member in group.members] == [(TopicPartition("a", 0),)] * 2
     assert group.owners[TopicPartition("a", 0)] in group.members
@@ -145,7 +145,7 @@ def test_a_streams_member_owns_the_source_partitions_of_its_active_tasks() -> No
         "assignment": tasks,
         "target_assignment": nothing,
     }
-    group = streams_group(told(89, 0, topology=topology, members=[member], **planned()), NODE)
+    group = streams_group(described(89, 0, topology=topology, members=[member], **planned()), NODE)
     assert (group.type, group.protocol_type, group.protocol) == (GroupType.STREAMS, "streams", "")
     (streaming,) = group.members
     assert streaming.assignment == tuple(
@@ -162,7 +162,7 @@ def test_a_streams_group_whose_topology_is_not_told_has_tasks_without_partitions
     tasks = {"active_tasks": [{"subtopology_id": "0", "partitions": [0]}], "standby_tasks": (), "warmup_tasks": ()}
     member = {"member_id": "m", "client_id": "c", "client_host": "/h", "process_id": "p"}
     who = {**member, "assignment": tasks, "target_assignment": tasks}
-    (streaming,) = streams_group(told(89, 0, topology=topology, members=[who], **planned()), NODE).members
+    (streaming,) = streams_group(described(89, 0, topology=topology, members=[who], **planned()), NODE).members
     assert streaming.assignment == ()
     assert streaming.tasks is not None
     assert streaming.tasks["active"] == {"0": (0,)}

@@ -7,7 +7,7 @@ import pytest
 
 from kcoord.admin.model import Bounds, TopicPartition
 from kcoord.admin.wire import times
-from kcoord.admin.wire.brokers import Brokers, Outcome, Question, _Link
+from kcoord.admin.wire.brokers import ApiRequest, Brokers, Outcome, _Link
 from kcoord.admin.wire.cluster import WireCluster
 from kcoord.admin.wire.logs import Logs
 from kcoord.errors import ErrorCode
@@ -31,7 +31,7 @@ def broker() -> Iterator[ScriptedBroker]:
 @pytest.fixture
 def logs(broker: ScriptedBroker) -> Iterator[Logs]:
     brokers = Brokers(connection(broker.address))
-    yield Logs(brokers, patience=PATIENCE)
+    yield Logs(brokers, timeout=PATIENCE)
     brokers.close()
 
 
@@ -83,7 +83,7 @@ def trips(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
     trips: list[list[str]] = []
     original = _Link.ask_all
 
-    def ask_all(link: _Link, questions: Sequence[Question]) -> list[Outcome]:
+    def ask_all(link: _Link, questions: Sequence[ApiRequest]) -> list[Outcome]:
         trips.append([question.api.name for question in questions])
         return original(link, questions)
 
@@ -121,8 +121,8 @@ def test_of_several_brokers_each_is_asked_for_what_it_leads(
 
 
 def test_an_only_broker_that_hangs_up_is_asked_again(broker: ScriptedBroker, logs: Logs) -> None:
-    usual = broker.answers[METADATA]
-    broker.answers[METADATA] = lambda request: None if broker.asked[METADATA] == 2 else usual(request)
+    default_answer = broker.answers[METADATA]
+    broker.answers[METADATA] = lambda request: None if broker.asked[METADATA] == 2 else default_answer(request)
     assert logs.bounds([tp(0)]).found == {tp(0): OURS}
 
 
@@ -150,11 +150,11 @@ def test_offsets_that_nobody_asked_for_are_passed_by_and_those_left_out_refused(
 def test_a_topic_of_which_nothing_is_told_is_refused_for_a_reason(
     broker: ScriptedBroker, logs: Logs, partitions: tuple[()] | None
 ) -> None:
-    usual = broker.answers[METADATA]
+    default_answer = broker.answers[METADATA]
     line = {"name": "orders", "error_code": NONE, "partitions": partitions}
     stranger = {"name": "strange", "error_code": NONE, "partitions": ()}
     topics = [stranger] if partitions is None else [stranger, line]
-    broker.answers[METADATA] = lambda request: {**(usual(request) or {}), "topics": topics}
+    broker.answers[METADATA] = lambda request: {**(default_answer(request) or {}), "topics": topics}
     for answers in (logs.topics(["orders"]), logs.bounds([tp(0)])):
         assert not answers.found
         assert [str(refusal) for refusal in answers.refused] == [
@@ -179,7 +179,7 @@ def fetched(records: bytes, *names: str) -> Mapping[str, Any]:
 def test_records_that_nobody_asked_for_are_passed_by(broker: ScriptedBroker, logs: Logs) -> None:
     records = write_batch([Record(timestamp=1234, value=b"v")])
     broker.answers[FETCH] = lambda _: fetched(records, "strange", "orders")
-    answers = times.timestamps(logs, [(tp(0), 0)], patience=PATIENCE)
+    answers = times.timestamps(logs, [(tp(0), 0)], timeout=PATIENCE)
     assert (answers.found, answers.refused) == ({(tp(0), 0): 1234}, ())
 
 
@@ -213,7 +213,7 @@ def test_a_batch_that_does_not_fit_gets_more_room_and_is_asked_for_by_itself_at_
 
     broker.answers[FETCH] = fetch
     positions = [(tp(number), 0) for number in range(partitions)]
-    assert times.timestamps(logs, positions, patience=PATIENCE).found == dict.fromkeys(positions, 1234)
+    assert times.timestamps(logs, positions, timeout=PATIENCE).found == dict.fromkeys(positions, 1234)
     assert asked == rooms
 
 
@@ -223,7 +223,7 @@ def test_a_log_of_markers_alone_is_not_read_without_end(broker: ScriptedBroker, 
         return fetched(write_batch([Record(timestamp=1, value=b"")], base_offset=offset, is_control=True), "orders")
 
     broker.answers[FETCH] = marker
-    answers = times.timestamps(logs, [(tp(0), 0)], patience=0.2)
+    answers = times.timestamps(logs, [(tp(0), 0)], timeout=0.2)
     assert answers.found == {}
     assert broker.asked[FETCH] > 1
     assert [str(refusal) for refusal in answers.refused] == [
@@ -255,21 +255,21 @@ def test_a_position_that_the_log_has_left_behind_is_read_on_from_its_start(
 ) -> None:
     """A broker refuses to read there; or did not yet, if the log was cut between its answers."""
     records = write_batch([Record(timestamp=1234 + number, value=b"v") for number in range(10)])
-    places: list[int] = []
+    offsets: list[int] = []
 
     def bounds(request: Any) -> Mapping[str, Any]:
-        told = broker.list_offsets(request)
-        lines = [{**line, "offset": max(5, line["offset"])} for line in told["topics"][0]["partitions"]]
+        response = broker.list_offsets(request)
+        lines = [{**line, "offset": max(5, line["offset"])} for line in response["topics"][0]["partitions"]]
         return {"topics": [{"name": "orders", "partitions": lines}]}
 
     def fetch(request: Any) -> Mapping[str, Any]:
-        places.append(request.topics[0].partitions[0].fetch_offset)
+        offsets.append(request.topics[0].partitions[0].fetch_offset)
         return fetched(records, "orders")
 
     broker.answers |= {LIST_OFFSETS: bounds, FETCH: fetch}
     _, found = cluster.bounds_with_times([tp(0)], [(tp(0), 3)])
     assert (found.found, found.refused) == ({(tp(0), 5): 1239}, ())
-    assert places == [3, 5]
+    assert offsets == [3, 5]
 
 
 def test_a_fetch_that_was_refused_beside_the_bounds_is_tried_again(
@@ -278,10 +278,10 @@ def test_a_fetch_that_was_refused_beside_the_bounds_is_tried_again(
     records = write_batch([Record(timestamp=1234, value=b"v")])
 
     def fetch(_: Any) -> Mapping[str, Any]:
-        told = fetched(records, "orders")
+        response = fetched(records, "orders")
         if broker.asked[FETCH] == 1:
-            told["responses"][0]["partitions"][0]["error_code"] = ErrorCode.not_leader_or_follower
-        return told
+            response["responses"][0]["partitions"][0]["error_code"] = ErrorCode.not_leader_or_follower
+        return response
 
     broker.answers[FETCH] = fetch
     bounds, found = cluster.bounds_with_times([tp(0)], [(tp(0), 0)])

@@ -6,7 +6,7 @@ import pytest
 
 from kcoord.admin.record_marks import RecordMark, checksum_of
 from kcoord.admin.wire import record_times
-from kcoord.admin.wire.record_times import Sweep, mark_of, time_of
+from kcoord.admin.wire.record_times import FetchScan, mark_of, time_of
 from kcoord.protocol.records.batch import stamp_timestamp
 from kcoord.protocol.records.compression import Codec
 from kcoord.protocol.records.record import ProducerStamp, Record, write_batch
@@ -14,8 +14,8 @@ from kcoord.protocol.records.record import ProducerStamp, Record, write_batch
 TRANSACTION = ProducerStamp(id=7, epoch=0, base_sequence=0, is_transactional=True)
 
 
-def sweep(fetched: bytes | None, offsets: Sequence[int]) -> Sweep[int | None]:
-    return record_times.sweep(fetched, offsets, time_of)
+def sweep(fetched: bytes | None, offsets: Sequence[int]) -> FetchScan[int | None]:
+    return record_times.scan_fetched(fetched, offsets, time_of)
 
 
 def batch(*times: int, base_offset: int = 0, codec: Codec = Codec.NONE) -> bytes:
@@ -49,18 +49,18 @@ def test_markers_of_transactions_are_no_records() -> None:
 
 
 def test_where_there_are_only_markers_one_looks_on_behind_them() -> None:
-    assert sweep(marker(3) + marker(4), [3]) == Sweep(found={}, end=5)
+    assert sweep(marker(3) + marker(4), [3]) == FetchScan(found={}, end=5)
 
 
 def test_a_batch_that_is_cut_short_is_not_read() -> None:
     whole, larger = marker(3), batch(200, base_offset=4)
-    assert sweep(whole + larger[:-1], [3]) == Sweep(found={}, end=4)
-    assert sweep(larger[:-1], [4]) == Sweep(found={}, end=4)
+    assert sweep(whole + larger[:-1], [3]) == FetchScan(found={}, end=4)
+    assert sweep(larger[:-1], [4]) == FetchScan(found={}, end=4)
 
 
 @pytest.mark.parametrize("fetched", [None, b"", b"\0" * 11, b"\0" * 200, batch(1)[:16] + b"\1" + batch(1)[17:]])
 def test_nothing_and_what_is_no_batch_of_our_format_has_no_time(fetched: bytes | None) -> None:
-    assert sweep(fetched, [0]) == Sweep(found={}, end=0)
+    assert sweep(fetched, [0]) == FetchScan(found={}, end=0)
 
 
 def test_a_batch_whose_records_are_not_what_it_claims_has_no_time() -> None:
@@ -71,28 +71,28 @@ def test_a_batch_whose_records_are_not_what_it_claims_has_no_time() -> None:
 
 
 def test_a_record_without_a_time_has_none() -> None:
-    assert sweep(batch(-1), [0]) == Sweep(found={0: None}, end=1)
+    assert sweep(batch(-1), [0]) == FetchScan(found={0: None}, end=1)
 
 
 def test_one_fetch_answers_for_all_offsets_in_its_batches() -> None:
     fetched = batch(100, 101, 102) + marker(3) + batch(200, 201, base_offset=4) + batch(300, base_offset=6)[:-1]
 
-    assert sweep(fetched, [0, 2, 3, 5, 6, 9]) == Sweep(found={0: 100, 2: 102, 3: 200, 5: 201}, end=6)
+    assert sweep(fetched, [0, 2, 3, 5, 6, 9]) == FetchScan(found={0: 100, 2: 102, 3: 200, 5: 201}, end=6)
 
 
 def test_an_offset_far_behind_a_batch_does_not_end_the_sweep() -> None:
     fetched = batch(100, 101, 102) + batch(200, base_offset=50)
 
-    assert sweep(fetched, [1, 50]) == Sweep(found={1: 101, 50: 200}, end=51)
+    assert sweep(fetched, [1, 50]) == FetchScan(found={1: 101, 50: 200}, end=51)
 
 
 def test_records_of_every_size_are_stepped_over() -> None:
     sizes = (0, 50, 61, 62, 63, 64, 200, 8_000, 9_000, 70_000)
-    records = [Record(timestamp=100 + place, value=bytes(size)) for place, size in enumerate(sizes)]
+    records = [Record(timestamp=100 + index, value=bytes(size)) for index, size in enumerate(sizes)]
     fetched = write_batch(records, base_offset=7)
 
-    for place in range(len(sizes)):
-        assert sweep(fetched, [7 + place]).found == {7 + place: 100 + place}
+    for index in range(len(sizes)):
+        assert sweep(fetched, [7 + index]).found == {7 + index: 100 + index}
 
 
 def test_in_a_batch_that_compaction_has_been_at_offsets_are_those_of_the_records() -> None:
@@ -117,13 +117,13 @@ def test_a_mark_is_the_records_own_whatever_stands_before_it() -> None:
     records = [Record(timestamp=100 + each, key=b"k%d" % each, value=b"v", headers=(("h", b"1"),)) for each in range(3)]
     fetched = write_batch(records, base_offset=40, codec=Codec.GZIP)
 
-    (mark,) = record_times.sweep(fetched, [41], mark_of).found.values()
+    (mark,) = record_times.scan_fetched(fetched, [41], mark_of).found.values()
 
     assert mark == RecordMark(offset=41, timestamp=101, checksum=checksum_of(b"k1", b"v"))
 
 
 def test_a_mark_of_a_gap_has_the_offset_of_the_record_behind_it() -> None:
-    found = record_times.sweep(batch(100) + batch(200, base_offset=9), [4], mark_of).found
+    found = record_times.scan_fetched(batch(100) + batch(200, base_offset=9), [4], mark_of).found
     assert found == {4: RecordMark(offset=9, timestamp=200, checksum=checksum_of(None, b"v"))}
 
 
@@ -131,7 +131,7 @@ def test_a_mark_says_whose_clock_its_time_is_from() -> None:
     stamped = bytearray(batch(100, 101))
     stamp_timestamp(stamped, 0, len(stamped), max_timestamp=900, uses_append_time=True)
 
-    (mark,) = record_times.sweep(bytes(stamped), [0], mark_of).found.values()
+    (mark,) = record_times.scan_fetched(bytes(stamped), [0], mark_of).found.values()
 
     assert (mark.timestamp, mark.is_append_time) == (900, True)
 

@@ -12,7 +12,7 @@ from kcoord.admin.model import Answers, ListedGroup
 from kcoord.admin.offsets.files.documents import is_replaceable
 from kcoord.admin.record_marks import checksum_of
 from kcoord.admin.wire.cluster import WireCluster
-from tests.admin.fake_cluster import LiveWorld, assigned
+from tests.admin.fake_cluster import LiveFixture, assigned
 from tests.commands.offsets.telling import BEFORE, MINUTE, START, cells, undo_file
 from tests.integration.offsets_scene import OffsetsScene, kcoord
 
@@ -241,7 +241,7 @@ def test_a_diff_with_a_cluster_that_nobody_has_named_is_an_error(
 def test_all_groups_are_exported_with_success_although_some_have_no_offsets(
     scene: OffsetsScene, group: str, folder: Path
 ) -> None:
-    with LiveWorld(scene.bootstrap) as world:
+    with LiveFixture(scene.bootstrap) as world:
         world.join(f"{group}-idle", assignment=assigned("orders", 0))
         all_of_them = scene.kcoord("export", "--all-groups", "-f", "all.jsonl")
         some = scene.kcoord("export", "--regex", f"^{group}", "-f", "some.jsonl")

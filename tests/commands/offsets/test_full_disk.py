@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.admin.fake_cluster import LiveWorld, assigned
+from tests.admin.fake_cluster import LiveFixture, assigned
 from tests.commands.offsets.telling import BEFORE, undo_file
 from tests.commands.terminal import KCOORD, PATIENCE, quiet_environment
 from tests.integration.offsets_scene import OffsetsScene
@@ -102,7 +102,7 @@ def test_what_was_changed_is_told_although_stdout_is_on_a_full_disk(
         assert exit_code == 1
         assert "1 of 1 deleted.\nTo bring the offsets back: kcoord offsets undo deleted.json --execute" in stderr
 
-        with LiveWorld(scene.bootstrap) as world:
+        with LiveFixture(scene.bootstrap) as world:
             world.join(group, assignment=assigned("orders", 0))
             remove = ("groups", "remove-member", group, "--all-members", "--execute")
             exit_code, stderr = run(scene, *remove, stdout=full)

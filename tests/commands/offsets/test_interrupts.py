@@ -19,7 +19,7 @@ from kcoord.admin.model import TopicPartition
 from kcoord.admin.wire.cluster import WireCluster
 from kcoord.client.client import Client
 from kcoord.testing.embedded import EmbeddedCluster
-from tests.admin.fake_cluster import LONG, LiveWorld, assigned, connection
+from tests.admin.fake_cluster import LONG, LiveFixture, assigned, connection
 from tests.commands.offsets.relay import HOST, Relay, relay
 from tests.commands.offsets.telling import undo_file
 from tests.commands.terminal import KCOORD, PATIENCE, quiet_environment
@@ -240,7 +240,7 @@ def _listed(place: Place) -> list[str]:
 def _members(group: str, count: int, place: Place) -> Iterator[None]:
     """Members of a group that wait for each other to join, each on a connection of its own."""
     host, _, port = place.relay.address.rpartition(":")
-    with LiveWorld(place.relay.address) as world, ExitStack() as connections:
+    with LiveFixture(place.relay.address) as world, ExitStack() as connections:
         for _ in range(count):
             client = connections.enter_context(Client(host, int(port)))
             protocols = [{"name": "range", "metadata": b""}]
@@ -275,7 +275,7 @@ def test_members_after_the_batch_that_was_interrupted_stay(place: Place) -> None
 
 
 def test_removing_members_says_whether_they_are_gone(place: Place) -> None:
-    with LiveWorld(place.relay.address) as world:
+    with LiveFixture(place.relay.address) as world:
         world.join("team", assignment=assigned("orders", 0))
         told = interrupted(
             place,

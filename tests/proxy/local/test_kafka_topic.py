@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kcoord.admin.connecting.connection import Connection, Given, resolve
+from kcoord.admin.connecting.connection import Connection, ConnectionOptions, resolve_connection
 from kcoord.client.client import Client
 from kcoord.errors import ErrorCode
 from kcoord.proxy.local.kafka_reader import Claims, KafkaReader
@@ -43,7 +43,7 @@ def journal_of(upstream: EmbeddedCluster, request: pytest.FixtureRequest) -> Cal
 
 
 def connection_to(cluster: EmbeddedCluster) -> Connection:
-    return resolve(Given(bootstrap=cluster.bootstrap), {})
+    return resolve_connection(ConnectionOptions(bootstrap=cluster.bootstrap), {})
 
 
 def test_a_topic_that_is_made_here_takes_large_groups(

@@ -95,12 +95,12 @@ def read_document(path: Path, what: str) -> Fields:
             raise
         raise BadDocument(f"{path}: this is not JSON that can be read") from None
     fields = Fields(found, str(path))
-    told = fields.optional_text("kcoord")
-    if told != what:
-        name, _, version = (told or "").partition("/")
+    kind = fields.optional_text("kcoord")
+    if kind != what:
+        name, _, version = (kind or "").partition("/")
         if name == what.partition("/")[0]:
             raise BadDocument(f"{path}: its version, {version!r}, is not known to this kcoord")
-        raise BadDocument(f"{path}: this is no {what.partition('/')[0]} of kcoord, but {told!r}")
+        raise BadDocument(f"{path}: this is no {what.partition('/')[0]} of kcoord, but {kind!r}")
     return fields
 
 
@@ -118,7 +118,9 @@ def document_text(document: Mapping[str, Any]) -> str:
     return json.dumps(document, indent=1).replace("\x7f", "\\u007f") + "\n"
 
 
-def write_whole(path: Path, text: str, *, overwrites: bool, advice: str = "take another name, or say --force") -> None:
+def write_atomically(
+    path: Path, text: str, *, overwrites: bool, advice: str = "take another name, or say --force"
+) -> None:
     """Writes a file atomically: it is complete and on the disk, or not there at all.
 
     Unless it overwrites, an existing file raises FileExistsError with this advice; a device, a pipe or a folder raises
@@ -131,7 +133,7 @@ def write_whole(path: Path, text: str, *, overwrites: bool, advice: str = "take 
     if overwrites and not is_replaceable(path):
         raise FileExistsError(f"{path} is no regular file: it is left as it is, take another name")
     try:
-        _write_beside(path, text, overwrites=overwrites, advice=advice)
+        _write_via_temporary(path, text, overwrites=overwrites, advice=advice)
         _sync_folder(path.parent)
     except OSError as error:
         if isinstance(error, FileExistsError) and error.strerror is None:
@@ -149,32 +151,32 @@ def is_replaceable(path: Path) -> bool:
     return not path.exists() or (path.is_file() and not is_of_the_system)
 
 
-def _write_beside(path: Path, text: str, *, overwrites: bool, advice: str) -> None:
-    beside = path.with_name(f".kcoord-{os.urandom(8).hex()}")
-    descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+def _write_via_temporary(path: Path, text: str, *, overwrites: bool, advice: str) -> None:
+    temporary = path.with_name(f".kcoord-{os.urandom(8).hex()}")
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
         with os.fdopen(descriptor, "w", encoding="utf-8", newline="") as file:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
         if overwrites:
-            beside.replace(path)
-        elif not _put(beside, path):
+            temporary.replace(path)
+        elif not _publish(temporary, path):
             raise FileExistsError(f"{path} is there already: {advice}")
     finally:
-        beside.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
 
 
-def _put(beside: Path, path: Path) -> bool:
+def _publish(temporary: Path, path: Path) -> bool:
     """Gives the file its name if that is free: a link fails where a rename would replace."""
     try:
-        path.hardlink_to(beside)
+        path.hardlink_to(temporary)
     except FileExistsError:
         return False
     except OSError:  # a file system without links
         if path.exists():
             return False
-        beside.replace(path)
+        temporary.replace(path)
     return True
 
 

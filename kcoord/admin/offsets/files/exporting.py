@@ -8,15 +8,15 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-from kcoord.admin.cluster_client import LiveCluster
+from kcoord.admin.cluster_client import ClusterClient
 from kcoord.admin.model import GroupType, TopicPartition
-from kcoord.admin.offsets.cluster_state import GroupNow, Logs, read_groups, read_logs
+from kcoord.admin.offsets.cluster_state import CurrentGroup, CurrentLogs, read_groups, read_logs
 from kcoord.admin.offsets.files.offset_lines import OffsetLine
 from kcoord.admin.offsets.files.plan_files import mark_document
 from kcoord.admin.offsets.marking import mark_lines
 from kcoord.errors import ErrorCode
 
-WHAT: Final = "offsets/v1"
+FORMAT: Final = "offsets/v1"
 GROUPS_AT_ONCE: Final = 500
 
 
@@ -33,7 +33,7 @@ class Exported:
     refused: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
-    sharing: tuple[str, ...] = ()  # names of share groups
+    share_groups: tuple[str, ...] = ()  # names of share groups
     gaps: tuple[str, ...] = ()
 
 
@@ -41,20 +41,20 @@ class CannotExport(RuntimeError):
     """The format cannot represent the data."""
 
 
-def export(cluster: LiveCluster, names: Collection[str], *, with_records: bool = True) -> Exported:
+def export(cluster: ClusterClient, names: Collection[str], *, with_records: bool = True) -> Exported:
     """Exports all committed offsets of these groups, with the marks of the records there if they are requested."""
-    commits: dict[str, GroupNow] = {}
+    commits: dict[str, CurrentGroup] = {}
     refused: list[str] = []
     missing: list[str] = []
     notes: list[str] = []
-    sharing: list[str] = []
+    share_groups: list[str] = []
     ordered = sorted(set(names))
     for first in range(0, len(ordered), GROUPS_AT_ONCE):
         groups = read_groups(cluster, ordered[first : first + GROUPS_AT_ONCE])
         refused += map(str, groups.refused)
         for name, now in groups.found.items():
             if now.group is not None and now.group.type is GroupType.SHARE:
-                sharing.append(name)
+                share_groups.append(name)
                 notes.append(f"group {name!r} is a share group, which commits no offsets")
             elif now.committed:
                 commits[name] = now
@@ -66,20 +66,20 @@ def export(cluster: LiveCluster, names: Collection[str], *, with_records: bool =
     lines = tuple(
         _line(now, tp, logs, cluster.cluster_id()) for _, now in sorted(commits.items()) for tp in sorted(now.committed)
     )
-    lines, unread = mark_lines(cluster, lines) if with_records else (lines, ())
-    untold = (*logs.refused, *unread)
-    notes += map(str, untold)
+    lines, unmarked = mark_lines(cluster, lines) if with_records else (lines, ())
+    unreadable = (*logs.refused, *unmarked)
+    notes += map(str, unreadable)
     return Exported(
         lines=lines,
         refused=tuple(dict.fromkeys(refused)),
         missing=tuple(missing),
         notes=tuple(dict.fromkeys(notes)),
-        sharing=tuple(sharing),
-        gaps=tuple(str(each) for each in untold if each.error is not ErrorCode.unknown_topic_or_partition),
+        share_groups=tuple(share_groups),
+        gaps=tuple(str(each) for each in unreadable if each.error is not ErrorCode.unknown_topic_or_partition),
     )
 
 
-def _line(now: GroupNow, tp: TopicPartition, logs: Logs, cluster_id: str | None) -> OffsetLine:
+def _line(now: CurrentGroup, tp: TopicPartition, logs: CurrentLogs, cluster_id: str | None) -> OffsetLine:
     return OffsetLine(
         group=now.name,
         tp=tp,
@@ -97,7 +97,7 @@ def _line(now: GroupNow, tp: TopicPartition, logs: Logs, cluster_id: str | None)
 def json_lines(lines: Iterable[OffsetLine]) -> Iterator[str]:
     """Formats each line completely, so that files may be joined, sorted, cut and searched."""
     for line in lines:
-        yield json.dumps({"kcoord": WHAT, **line_document(line)}).replace("\x7f", "\\u007f") + "\n"
+        yield json.dumps({"kcoord": FORMAT, **line_document(line)}).replace("\x7f", "\\u007f") + "\n"
 
 
 def line_document(line: OffsetLine) -> dict[str, Any]:

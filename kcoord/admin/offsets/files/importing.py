@@ -13,10 +13,10 @@ from typing import Final
 
 from kcoord.admin.model import Bounds, Committed, TopicPartition
 from kcoord.admin.offsets.files.documents import INT64, BadDocument, Fields
-from kcoord.admin.offsets.files.exporting import WHAT
+from kcoord.admin.offsets.files.exporting import FORMAT
 from kcoord.admin.offsets.files.offset_lines import OffsetLine
 from kcoord.admin.offsets.files.plan_files import committed_of, group_name, mark_of, partition_of
-from kcoord.admin.offsets.resetting import ToListed
+from kcoord.admin.offsets.resetting import OffsetsFromFile
 from kcoord.admin.record_marks import RecordMark
 
 Numbered = tuple[int, str]
@@ -60,9 +60,9 @@ def _json_reader(name: str) -> Reader:
             raise
         except (ValueError, RecursionError):
             raise BadDocument(f"{where}: this is not a JSON object") from None
-        told = fields.optional_text("kcoord")
-        if told != WHAT:
-            raise BadDocument(f"{where}: this is no line of kcoord.{WHAT}, but {told!r}")
+        kind = fields.optional_text("kcoord")
+        if kind != FORMAT:
+            raise BadDocument(f"{where}: this is no line of kcoord.{FORMAT}, but {kind!r}")
         return _from_fields(fields)
 
     return read
@@ -139,7 +139,7 @@ def _number(where: str, what: str, text: str) -> int:
 # Selecting from the lines
 
 
-def rename(lines: Iterable[OffsetLine], names: Mapping[str, str]) -> Iterator[OffsetLine]:
+def rename_groups(lines: Iterable[OffsetLine], names: Mapping[str, str]) -> Iterator[OffsetLine]:
     """Renames groups. Raises BadDocument if a name has no group in the file."""
     listed = tuple(lines)
     _refuse_absent(names, listed)
@@ -147,7 +147,7 @@ def rename(lines: Iterable[OffsetLine], names: Mapping[str, str]) -> Iterator[Of
         yield replace(line, group=names.get(line.group, line.group))
 
 
-def of_groups(lines: Iterable[OffsetLine], groups: Collection[str]) -> Iterator[OffsetLine]:
+def only_groups(lines: Iterable[OffsetLine], groups: Collection[str]) -> Iterator[OffsetLine]:
     """Selects the lines of these groups. Raises BadDocument if one is not in the file."""
     listed = tuple(lines)
     _refuse_absent(groups, listed)
@@ -160,14 +160,16 @@ def _refuse_absent(groups: Collection[str], lines: Collection[OffsetLine]) -> No
         raise BadDocument(f"the file has no offsets of group {absent[0]!r}")
 
 
-def targets(lines: Iterable[OffsetLine]) -> dict[str, ToListed]:
+def offsets_by_group(lines: Iterable[OffsetLine]) -> dict[str, OffsetsFromFile]:
     """Returns the target offsets of each group. Raises BadDocument if two groups were renamed to one, or a topic has
     two ids."""
     ordered = sorted(lines, key=lambda line: (line.group, line.tp))
-    return {group: _target(group, list(own)) for group, own in groupby(ordered, key=lambda line: line.group)}
+    return {
+        group: _target(group, list(group_lines)) for group, group_lines in groupby(ordered, key=lambda line: line.group)
+    }
 
 
-def _target(group: str, lines: list[OffsetLine]) -> ToListed:
+def _target(group: str, lines: list[OffsetLine]) -> OffsetsFromFile:
     offsets = {line.tp: line.committed for line in lines}
     if len(offsets) != len(lines):
         raise BadDocument(f"two groups that both become {group!r} have offsets for the same partition")
@@ -175,4 +177,4 @@ def _target(group: str, lines: list[OffsetLine]) -> ToListed:
     for line in lines:
         if line.topic_id is not None and topic_ids.setdefault(line.tp.topic, line.topic_id) != line.topic_id:
             raise BadDocument(f"group {group!r} has offsets for two topics that are both named {line.tp.topic!r}")
-    return ToListed(offsets=offsets, topic_ids=topic_ids, lines={line.tp: line for line in lines})
+    return OffsetsFromFile(offsets=offsets, topic_ids=topic_ids, lines={line.tp: line for line in lines})

@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from kcoord.admin.model import Bounds, Committed, TopicPartition
-from kcoord.admin.offsets.files.documents import BadDocument, Fields, document_text, read_document, write_whole
+from kcoord.admin.offsets.files.documents import BadDocument, Fields, document_text, read_document, write_atomically
 from kcoord.admin.offsets.plans import (
-    Change,
     Comparison,
     Flag,
     GroupPlan,
     Note,
+    OffsetChange,
     Plan,
     RecordTimes,
     Risk,
@@ -22,11 +22,11 @@ from kcoord.admin.offsets.plans import (
 from kcoord.admin.record_marks import RecordMark
 from kcoord.admin.times import utc_text
 
-WHAT: Final = "reset-plan/v1"
+FORMAT: Final = "reset-plan/v1"
 
 
 def write_plan(path: Path, plan: Plan, *, overwrites: bool) -> None:
-    write_whole(path, document_text({"kcoord": WHAT, **plan_document(plan)}), overwrites=overwrites)
+    write_atomically(path, document_text({"kcoord": FORMAT, **plan_document(plan)}), overwrites=overwrites)
 
 
 def plan_document(plan: Plan) -> dict[str, Any]:
@@ -49,7 +49,7 @@ def group_document(group: GroupPlan) -> dict[str, Any]:
     }
 
 
-def change_document(change: Change) -> dict[str, Any]:
+def change_document(change: OffsetChange) -> dict[str, Any]:
     return {
         "topic": change.tp.topic,
         "topic_id": change.topic_id,
@@ -105,7 +105,7 @@ def committed_document(committed: Committed | None) -> dict[str, Any] | None:
 
 def read_plan(path: Path) -> Plan:
     """Reads the plan of a file. Raises BadDocument with what is wrong in it, and where."""
-    fields = read_document(path, WHAT)
+    fields = read_document(path, FORMAT)
     plan = Plan(
         verb=_one_of(fields, "verb", {verb.value: verb for verb in Verb}),
         target=fields.text("target"),
@@ -119,21 +119,21 @@ def read_plan(path: Path) -> Plan:
             _refuse_unaccepted(change, plan.accepted, f"{path}: group {group.group!r}, {change.tp}")
     if not plan.changes:
         raise BadDocument(f"{path}: this plan changes nothing")
-    refuse_twice([group.group for group in plan.groups], f"{path}: group")
+    refuse_duplicates([group.group for group in plan.groups], f"{path}: group")
     return plan
 
 
 def _group(fields: Fields) -> GroupPlan:
     changes = tuple(_change(each) for each in fields.each("partitions"))
-    refuse_twice([str(change.tp) for change in changes], f"{fields.where}: partition")
+    refuse_duplicates([str(change.tp) for change in changes], f"{fields.where}: partition")
     return GroupPlan(group=group_name(fields), exists=fields.is_true("exists"), changes=changes)
 
 
-def _change(fields: Fields) -> Change:
+def _change(fields: Fields) -> OffsetChange:
     start, end = fields.optional_number("log_start"), fields.optional_number("log_end")
     first, last = fields.optional_number("first_timestamp"), fields.optional_number("last_timestamp")
     flags = {flag.value: flag for flag in Flag}
-    return Change(
+    return OffsetChange(
         tp=partition_of(fields),
         topic_id=fields.optional_text("topic_id"),
         old=committed_of(fields.optional_inner("old")),
@@ -167,7 +167,7 @@ def _risks(fields: Fields, name: str) -> tuple[Risk, ...]:
     return tuple(known[text] for text in listed)
 
 
-def _refuse_unaccepted(change: Change, accepted: tuple[Risk, ...], where: str) -> None:
+def _refuse_unaccepted(change: OffsetChange, accepted: tuple[Risk, ...], where: str) -> None:
     for risk in change.risks:
         if risk not in accepted:
             raise BadDocument(f"{where}: the risk {risk.value!r} was not accepted when the plan was made")
@@ -216,13 +216,13 @@ Value = TypeVar("Value")
 
 
 def _one_of(fields: Fields, name: str, known: Mapping[str, Value]) -> Value:
-    said = fields.text(name)
-    if said not in known:
-        raise BadDocument(f"{fields.where}: {name} {said!r} is none of {', '.join(known)}")
-    return known[said]
+    value = fields.text(name)
+    if value not in known:
+        raise BadDocument(f"{fields.where}: {name} {value!r} is none of {', '.join(known)}")
+    return known[value]
 
 
-def refuse_twice(names: list[str], what: str) -> None:
+def refuse_duplicates(names: list[str], what: str) -> None:
     seen: set[str] = set()
     for name in names:
         if name in seen:

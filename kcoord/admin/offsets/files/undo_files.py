@@ -10,25 +10,25 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from kcoord.admin.cluster_client import LiveCluster
-from kcoord.admin.formatting import say_some
+from kcoord.admin.cluster_client import ClusterClient
+from kcoord.admin.formatting import first_few
 from kcoord.admin.model import Committed, TopicPartition
-from kcoord.admin.offsets.checking import say_committed
-from kcoord.admin.offsets.cluster_state import GroupNow, Logs, read_groups, read_logs, why_unchangeable
-from kcoord.admin.offsets.files.documents import BadDocument, Fields, document_text, read_document, write_whole
+from kcoord.admin.offsets.checking import format_committed
+from kcoord.admin.offsets.cluster_state import CurrentGroup, CurrentLogs, read_groups, read_logs, why_unchangeable
+from kcoord.admin.offsets.files.documents import BadDocument, Fields, document_text, read_document, write_atomically
 from kcoord.admin.offsets.files.plan_files import (
     committed_document,
     committed_of,
     group_name,
     partition_of,
-    refuse_twice,
+    refuse_duplicates,
 )
-from kcoord.admin.offsets.planning import Planned, with_times
-from kcoord.admin.offsets.plans import Change, Flag, GroupPlan, Note, Plan, Verb
-from kcoord.admin.offsets.resetting import CannotReset, out_of_range
+from kcoord.admin.offsets.planning import Planned, with_record_times
+from kcoord.admin.offsets.plans import Flag, GroupPlan, Note, OffsetChange, Plan, Verb
+from kcoord.admin.offsets.resetting import CannotReset, out_of_range_notes
 
-WHAT: Final = "offsets-undo/v1"
-_MOST_FILES_A_SECOND: Final = 1000
+FORMAT: Final = "offsets-undo/v1"
+_MAX_FILES_PER_SECOND: Final = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,14 +43,14 @@ class UndoStep:
 class Undo:
     """The changes to undo. `operation` names what made them: "reset to-earliest"."""
 
-    of: str
+    operation: str
     cluster_id: str | None
     made_at: datetime
     groups: tuple[tuple[str, tuple[UndoStep, ...]], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class UndoPlace:
+class UndoDestination:
     """Where an undo file is written: to this path, or to a generated name in this folder."""
 
     path: Path | None = None
@@ -60,7 +60,7 @@ class UndoPlace:
 def undo_of(plan: Plan, *, made_at: datetime) -> Undo:
     """Returns how to undo this plan."""
     return Undo(
-        of=f"{plan.verb} {plan.target}".strip(),
+        operation=f"{plan.verb} {plan.target}".strip(),
         cluster_id=plan.cluster_id,
         made_at=made_at,
         groups=tuple(
@@ -79,11 +79,11 @@ def undo_of(plan: Plan, *, made_at: datetime) -> Undo:
 # Files
 
 
-def write_undo(undo: Undo, place: UndoPlace) -> Path:
+def write_undo(undo: Undo, destination: UndoDestination) -> Path:
     """Writes the file to the disk before anything is changed; it never replaces another file."""
     document = {
-        "kcoord": WHAT,
-        "of": undo.of,
+        "kcoord": FORMAT,
+        "of": undo.operation,
         "cluster_id": undo.cluster_id,
         "made_at": undo.made_at.isoformat(),
         "groups": [
@@ -104,16 +104,16 @@ def write_undo(undo: Undo, place: UndoPlace) -> Path:
         ],
     }
     text = document_text(document)
-    if place.path is not None:
-        write_whole(place.path, text, overwrites=False, advice="take another name")
-        return place.path
+    if destination.path is not None:
+        write_atomically(destination.path, text, overwrites=False, advice="take another name")
+        return destination.path
     for name in undo_names(undo):
         try:
-            write_whole(place.folder / name, text, overwrites=False)
+            write_atomically(destination.folder / name, text, overwrites=False)
         except FileExistsError:
             continue
-        return place.folder / name
-    raise FileExistsError(f"{place.folder} has too many undo files of this second: name one with --undo")
+        return destination.folder / name
+    raise FileExistsError(f"{destination.folder} has too many undo files of this second: name one with --undo")
 
 
 def undo_names(undo: Undo) -> Iterator[str]:
@@ -123,17 +123,17 @@ def undo_names(undo: Undo) -> Iterator[str]:
     who = re.sub(r"[^A-Za-z0-9._-]", "_", groups[0])[:80] if len(groups) == 1 else f"{len(groups)}-groups"
     stem = f"kcoord-undo-{who}-{undo.made_at.astimezone(UTC):%Y%m%dT%H%M%SZ}"
     yield f"{stem}.json"
-    yield from (f"{stem}-{number}.json" for number in range(2, _MOST_FILES_A_SECOND))
+    yield from (f"{stem}-{number}.json" for number in range(2, _MAX_FILES_PER_SECOND))
 
 
 def read_undo(path: Path) -> Undo:
-    fields = read_document(path, WHAT)
+    fields = read_document(path, FORMAT)
     groups = tuple((group_name(group), _steps(group)) for group in fields.each("groups"))
     if not any(steps for _, steps in groups):
         raise BadDocument(f"{path}: there is nothing in it to undo")
-    refuse_twice([group for group, _ in groups], f"{path}: group")
+    refuse_duplicates([group for group, _ in groups], f"{path}: group")
     return Undo(
-        of=fields.text("of"),
+        operation=fields.text("of"),
         cluster_id=fields.optional_text("cluster_id"),
         made_at=fields.time("made_at"),
         groups=groups,
@@ -150,14 +150,14 @@ def _steps(group: Fields) -> tuple[UndoStep, ...]:
         )
         for each in group.each("partitions")
     )
-    refuse_twice([str(step.tp) for step in steps], f"{group.where}: partition")
+    refuse_duplicates([str(step.tp) for step in steps], f"{group.where}: partition")
     return steps
 
 
 # Planning
 
 
-def plan_undo(cluster: LiveCluster, undo: Undo, *, name: str, now: datetime, forced: bool = False) -> Planned:
+def plan_undo(cluster: ClusterClient, undo: Undo, *, name: str, now: datetime, forced: bool = False) -> Planned:
     """Plans to restore exactly what was committed before. Unless it is forced, it requires the offsets that the change
     left.
 
@@ -172,10 +172,10 @@ def plan_undo(cluster: LiveCluster, undo: Undo, *, name: str, now: datetime, for
     for group, steps in undo.groups:
         if group not in groups.found:
             continue
-        lost = {step.tp: why for step in steps if (why := _why_lost(step, groups.found[group], logs))}
-        refused += [f"group {group!r}, {tp}: {why}" for tp, why in lost.items()]
+        unrestorable = {step.tp: why for step in steps if (why := _why_unrestorable(step, groups.found[group], logs))}
+        refused += [f"group {group!r}, {tp}: {why}" for tp, why in unrestorable.items()]
         try:
-            left = tuple(step for step in steps if step.tp not in lost)
+            left = tuple(step for step in steps if step.tp not in unrestorable)
             changes = _changes(groups.found[group], left, logs, forced=forced)
         except CannotReset as error:
             refused.append(f"group {group!r}: {error}")
@@ -187,12 +187,12 @@ def plan_undo(cluster: LiveCluster, undo: Undo, *, name: str, now: datetime, for
         target=name,
         cluster_id=cluster.cluster_id(),
         made_at=now,
-        groups=with_times(cluster, made),
+        groups=with_record_times(cluster, made),
     )
     return Planned(plan=plan, refused=tuple(refused))
 
 
-def _why_lost(step: UndoStep, now: GroupNow, logs: Logs) -> str | None:
+def _why_unrestorable(step: UndoStep, now: CurrentGroup, logs: CurrentLogs) -> str | None:
     """Returns why an offset cannot be restored, whatever else holds; None if it can. Deleting one needs no log."""
     if step.before is None or step.tp in logs.bounds or now.committed.get(step.tp) == step.before:
         return None
@@ -204,42 +204,44 @@ def _why_lost(step: UndoStep, now: GroupNow, logs: Logs) -> str | None:
     return "left out, the log cannot be asked where it begins and ends"
 
 
-def _changes(now: GroupNow, steps: tuple[UndoStep, ...], logs: Logs, *, forced: bool) -> tuple[Change, ...]:
+def _changes(
+    now: CurrentGroup, steps: tuple[UndoStep, ...], logs: CurrentLogs, *, forced: bool
+) -> tuple[OffsetChange, ...]:
     """Returns the changes of one group. Partitions that are as before need none: after a partial change, that part is
     undone."""
     if why_not := why_unchangeable(now):
         raise CannotReset(why_not)
     pending = [step for step in steps if now.committed.get(step.tp) != step.before]
-    against = [f"{step.tp}: {why}" for step in pending if (why := _against(step, now, logs))]
+    against = [f"{step.tp}: {why}" for step in pending if (why := _conflict(step, now, logs))]
     if against and not forced:
-        raise CannotReset(f"{'; '.join(say_some(against))}: to undo it nevertheless, say --force")
-    return tuple(_undoing(step, now, logs) for step in pending)
+        raise CannotReset(f"{'; '.join(first_few(against))}: to undo it nevertheless, say --force")
+    return tuple(_undo_change(step, now, logs) for step in pending)
 
 
-def _against(step: UndoStep, now: GroupNow, logs: Logs) -> str | None:
+def _conflict(step: UndoStep, now: CurrentGroup, logs: CurrentLogs) -> str | None:
     committed = now.committed.get(step.tp)
     if committed != step.after:
-        return f"the undo file expects {say_committed(step.after)}, and now there is {say_committed(committed)}"
-    if step.before is not None and _is_of_another_topic(step, logs):
+        return f"the undo file expects {format_committed(step.after)}, and now there is {format_committed(committed)}"
+    if step.before is not None and _is_recreated_topic(step, logs):
         return f"the topic was made anew: its id was {step.topic_id} and is {logs.topic_id(step.tp.topic)}"
     return None
 
 
-def _is_of_another_topic(step: UndoStep, logs: Logs) -> bool:
+def _is_recreated_topic(step: UndoStep, logs: CurrentLogs) -> bool:
     topic_id = logs.topic_id(step.tp.topic)
     return step.topic_id is not None and topic_id is not None and topic_id != step.topic_id
 
 
-def _undoing(step: UndoStep, now: GroupNow, logs: Logs) -> Change:
+def _undo_change(step: UndoStep, now: CurrentGroup, logs: CurrentLogs) -> OffsetChange:
     """Restores one offset. A leader epoch of one log is not valid in another of the same name, and is dropped."""
     bounds = logs.bounds.get(step.tp)
     before = step.before
-    if before is not None and _is_of_another_topic(step, logs):
+    if before is not None and _is_recreated_topic(step, logs):
         before = before._replace(leader_epoch=-1)
-    notes = out_of_range(before, bounds) if before is not None and bounds is not None else ()
-    if why := _against(step, now, logs):
+    notes = out_of_range_notes(before, bounds) if before is not None and bounds is not None else ()
+    if why := _conflict(step, now, logs):
         notes = (Note(Flag.CHANGED_SINCE, why), *notes)
-    return Change(
+    return OffsetChange(
         tp=step.tp,
         topic_id=logs.topic_id(step.tp.topic),
         old=now.committed.get(step.tp),

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Final
 
-from kcoord.admin.formatting import say_count
+from kcoord.admin.formatting import format_count
 from kcoord.pipeline.report.charts.chart_layout import color_class, figure, head, percent, row
 from kcoord.pipeline.report.charts.scales import TimeScale
 from kcoord.pipeline.report.elements import Markup, el
@@ -44,7 +44,7 @@ def _rows(partitions: Sequence[OwnedPartition], numbers: Numbers, scale: TimeSca
         for partition in own:
             drawn = (shape for span in partition.spans.rows for shape in _shapes(span, numbers, scale))
             shapes = [*_brief(partition, scale), *drawn]
-            told = f"{short_name(topic)} {partition.partition}: {say_count(partition.spans.total, 'owner')}"
+            told = f"{short_name(topic)} {partition.partition}: {format_count(partition.spans.total, 'owner')}"
             yield row(str(partition.partition), shapes, scale, height=_HEIGHT, told=told)
 
 
@@ -59,7 +59,7 @@ def _brief(partition: OwnedPartition, scale: TimeScale) -> Iterator[Markup]:
     ]
     for start, end in [*sorted(ends), (100.0, 100.0)]:
         if start - reached > _THINNEST:
-            title = el("title", f"among {say_count(partition.spans.left_out, 'short ownership')}, or nobody's")
+            title = el("title", f"among {format_count(partition.spans.left_out, 'short ownership')}, or nobody's")
             middle = _HEIGHT / 2
             yield el("line", title, class_="brief", x1=percent(reached), x2=percent(start), y1=middle, y2=middle)
         reached = max(reached, end)
@@ -88,7 +88,7 @@ def _caption(ownership: Some[OwnedPartition]) -> str:
         "Each lane is a partition, with the numbers and colors of the members below; it is empty where nobody owned it."
     ]
     if ownership.left_out:
-        said.append(f"{say_count(ownership.left_out, 'partition')} that changed hands less often: left out.")
+        said.append(f"{format_count(ownership.left_out, 'partition')} that changed hands less often: left out.")
     if spans := sum(partition.spans.left_out for partition in ownership.rows):
-        said.append(f"{say_count(spans, 'short ownership')}: hatched, as far as anybody owned it there.")
+        said.append(f"{format_count(spans, 'short ownership')}: hatched, as far as anybody owned it there.")
     return " ".join(said)

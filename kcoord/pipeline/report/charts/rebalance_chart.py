@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import Final
 
-from kcoord.admin.formatting import say_count
+from kcoord.admin.formatting import format_count
 from kcoord.pipeline.report.charts.chart_layout import color_class, figure, percent, row
 from kcoord.pipeline.report.charts.scales import TimeScale
 from kcoord.pipeline.report.elements import Markup, el, together
@@ -36,7 +36,7 @@ def groups_picture(groups: Iterable[tuple[str, GroupFacts]], scale: TimeScale) -
             _shapes(facts.marks, scale, 0),
             scale,
             height=_HEIGHT,
-            told=f"{short_name(facts.group)}: {say_count(facts.rebalance_count, 'rebalance')}",
+            told=f"{short_name(facts.group)}: {format_count(facts.rebalance_count, 'rebalance')}",
         )
         for anchor, facts in groups
     )
@@ -55,7 +55,7 @@ def _lane(cause: str) -> tuple[int, str]:
 def _lane_row(cause: str, marks: Sequence[RebalanceMark], scale: TimeScale) -> Markup:
     count = sum(mark.rebalances for mark in marks)
     label = together(short_name(cause), " ", el("span", number(count), class_=f"tag {color_class(cause_color(cause))}"))
-    told = f"{short_name(cause)}: {say_count(count, 'rebalance')}"
+    told = f"{short_name(cause)}: {format_count(count, 'rebalance')}"
     return row(label, _shapes(marks, scale, cause_color(cause)), scale, height=_HEIGHT, told=told)
 
 
@@ -75,9 +75,7 @@ def _shapes(marks: Iterable[RebalanceMark], scale: TimeScale, color: int) -> Ite
 
 def _say(mark: RebalanceMark) -> str:
     times = _say_times(mark.first, mark.last)
-    return (
-        f"{short_name(mark.cause)}: {say_count(mark.rebalances, 'rebalance')}, {times}, {duration(mark.lost_ms)} in all"
-    )
+    return f"{short_name(mark.cause)}: {format_count(mark.rebalances, 'rebalance')}, {times}, {duration(mark.lost_ms)} in all"
 
 
 def _say_times(first: datetime, last: datetime) -> str:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from kcoord.admin.durations import say_duration
+from kcoord.admin.durations import format_duration
 from kcoord.pipeline.report.formatting import short_number
 
 _MONDAY: Final = datetime(1970, 1, 5, tzinfo=UTC)  # weeks are counted from here
@@ -87,7 +87,7 @@ class NumberScale:
 
     def ticks(self) -> list[Tick]:
         values = [count * self.step for count in range(round(self.top / self.step) + 1)]
-        say = say_duration if self.is_seconds else short_number
+        say = format_duration if self.is_seconds else short_number
         return [Tick(percent=self.percent(value), label=say(value)) for value in values]
 
 
