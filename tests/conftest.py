@@ -53,7 +53,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Sorts the tests, since workers get files in this order."""
     if hasattr(config, "workerinput"):
-        items.sort(key=lambda item: _place(item.path.relative_to(Path(__file__).parent).as_posix()))
+        items.sort(key=lambda item: _rank(item.path.relative_to(Path(__file__).parent).as_posix()))
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -74,7 +74,7 @@ def _group(file: str) -> str:
     return next((group for group, beginnings in _TOGETHER.items() if file.startswith(beginnings)), file)
 
 
-def _place(file: str) -> int:
+def _rank(file: str) -> int:
     group = _group(file).partition("/")[0]
     return _FIRST.index(group) if group in _FIRST else len(_FIRST)
 
@@ -104,7 +104,7 @@ def _librdkafka_clients() -> list[str]:
 @pytest.fixture(scope="session")
 def spark() -> "Iterator[SparkSession]":
     """One Spark session for all tests of a process: starting it takes longer than most of them."""
-    from kcoord.pipeline.session import Wish, open_session
+    from kcoord.pipeline.session import SparkConfig, open_session
 
     settings = {
         # Small frames are done before generated code would pay off.
@@ -115,5 +115,5 @@ def spark() -> "Iterator[SparkSession]":
         "spark.sql.adaptive.enabled": "false",
         "spark.sql.shuffle.partitions": "1",
     }
-    with open_session(Wish(master="local[1]", settings=settings)) as session:
+    with open_session(SparkConfig(master="local[1]", settings=settings)) as session:
         yield session

@@ -61,6 +61,6 @@ def test_every_served_version_has_a_codec_and_a_file(key: int) -> None:
 @pytest.mark.parametrize("command", ["ruff check .", "ruff format --check .", "mypy", "lint-imports"])
 def test_the_house_is_clean(command: str) -> None:
     tool, *arguments = command.split()
-    beside_python = Path(sys.executable).parent / tool
-    done = subprocess.run([beside_python, *arguments], cwd=_root, capture_output=True, text=True, check=False)
+    tool_path = Path(sys.executable).parent / tool
+    done = subprocess.run([tool_path, *arguments], cwd=_root, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -25,7 +25,7 @@ def balance_table(summary: "Summary") -> Table:
         ("records read", summary.records),
         ("rows of groups", summary.decoded),
         ("rejected", summary.rejected),
-        *((_REASONS[name], count) for name, count in summary.aside.items() if count),
+        *((_REASONS[name], count) for name, count in summary.skipped.items() if count),
     ]
     return Table(columns=[Column("OF THE RECORDS"), Column("COUNT")], rows=lines)
 

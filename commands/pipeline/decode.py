@@ -60,20 +60,20 @@ def decode(
     """
     needs_spark(options)
     from kcoord.pipeline.decode_job import decode as decode_job
-    from kcoord.pipeline.follow_folder import check_alone
+    from kcoord.pipeline.follow_folder import check_unlocked
     from kcoord.pipeline.tables import TablesFolder
 
     if connector == "spark-sql-kafka" and path is None:
         talk(f"kcoord: {connector} does not tell what is of a transaction: `transactional` is false in all rows")
     folder = TablesFolder(out)
     if overwrite:
-        check_alone(folder)
+        check_unlocked(folder)
     if following is not None:
         if path is not None:
             raise click.UsageError("--follow is for a live cluster (-b): a folder of segments is read once", ctx)
         if overwrite:
             folder.check(replaces=True)
-        with folder.kept_if_used():
+        with folder.removed_if_unused():
             follow_cluster(
                 ctx,
                 folder,
@@ -85,7 +85,7 @@ def decode(
                 options=options,
             )
         return
-    with folder.kept_if_used():
+    with folder.removed_if_unused():
         folder.check(replaces=overwrite)
         log = log_of(ctx, path, wanted(), log_ends, connector)
         with spark_job(options, log_bytes=log.size) as (spark, stages):
@@ -109,7 +109,7 @@ def _document(summary: "Summary", out: str) -> dict[str, Any]:
         "records": summary.records,
         "rows": dict(summary.rows),
         "rejected": summary.rejected,
-        "aside": dict(summary.aside),
+        "aside": dict(summary.skipped),
         "not_read": not_read_document(summary),
         "balanced": summary.is_balanced,
     }

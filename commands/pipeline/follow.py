@@ -18,7 +18,7 @@ from .progress import clock_time, size_text
 
 if TYPE_CHECKING:
     from kcoord.pipeline.decoding.row_filter import Wanted
-    from kcoord.pipeline.following import Written
+    from kcoord.pipeline.following import WriteTotals
     from kcoord.pipeline.sources.live_plan import Choice
     from kcoord.pipeline.tables import TablesFolder
 
@@ -69,42 +69,42 @@ def follow_cluster(
     options: SparkOptions,
 ) -> None:
     """Decodes until a signal stops it, or with --catch-up until all is read; then shows the summary."""
-    from kcoord.pipeline.follow_folder import alone, check_asked_before, check_path
-    from kcoord.pipeline.following import Pace, check_cluster, follow_alone
+    from kcoord.pipeline.follow_folder import check_path, check_request_unchanged, locked
+    from kcoord.pipeline.following import FollowSchedule, check_cluster, follow_locked
     from kcoord.pipeline.sources.connectors import CONNECTORS
 
     if not replaces:
         check_path(folder)
-        check_asked_before(folder, wanted, CONNECTORS[connector].asked_of(choice))
+        check_request_unchanged(folder, wanted, CONNECTORS[connector].checkpointed_choice(choice))
     cluster = live_cluster(ctx, connector)
-    pace = Pace(interval=following.interval.total_seconds(), ends_at_the_end=following.ends_at_the_end)
+    pace = FollowSchedule(interval=following.interval.total_seconds(), stops_at_end=following.ends_at_the_end)
     # Lock the folder before Spark starts, since its start takes long enough to start a second job by mistake.
-    with alone(folder):
+    with locked(folder):
         check_cluster(cluster)
         with spark_job(options) as (spark, stages):
             stages.begin("following")
-            written = follow_alone(
+            written = follow_locked(
                 spark,
                 cluster,
                 folder,
                 replaces=replaces,
                 wanted=wanted,
                 choice=choice,
-                pace=pace,
-                say=lambda brought: stages.say(f"{clock_time()} {_line(brought)}") if brought.records else None,
+                schedule=pace,
+                on_batch=lambda brought: stages.say(f"{clock_time()} {_line(brought)}") if brought.records else None,
                 warn=lambda unread: stages.say(f"{clock_time()} kcoord: not read: {unread}"),
                 connector=CONNECTORS[connector],
             )
-    show(ctx, "pipeline-follow", _document(written, folder.place), [_table(written), *balance_tables(written.summary)])
-    check_balance(written.summary, folder.place)
+    show(ctx, "pipeline-follow", _document(written, folder.uri), [_table(written), *balance_tables(written.summary)])
+    check_balance(written.summary, folder.uri)
 
 
-def _line(brought: "Written") -> str:
+def _line(brought: "WriteTotals") -> str:
     rows = ", ".join(f"{count:,} {table}" for table, count in brought.rows.items() if count and table != "scanned")
     return f"{brought.records:,} records, {size_text(brought.size)}: {rows or 'no rows'}"
 
 
-def _document(written: "Written", out: str) -> dict[str, Any]:
+def _document(written: "WriteTotals", out: str) -> dict[str, Any]:
     return {
         "out": out,
         "batches": written.batches,
@@ -112,11 +112,11 @@ def _document(written: "Written", out: str) -> dict[str, Any]:
         "bytes": written.size,
         "rows": dict(written.rows),
         "rejected": written.summary.rejected,
-        "aside": dict(written.summary.aside),
+        "aside": dict(written.summary.skipped),
         "not_read": not_read_document(written.summary),
         "balanced": written.summary.is_balanced,
     }
 
 
-def _table(written: "Written") -> Table:
+def _table(written: "WriteTotals") -> Table:
     return Table(columns=[Column("TABLE"), Column("NEW ROWS")], rows=list(written.rows.items()))

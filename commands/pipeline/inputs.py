@@ -115,11 +115,11 @@ class TablesTarget:
     def checked(self) -> Iterator[None]:
         """Checks the folder before the job begins, and removes it if the job fails, unless it existed before or has
         content. Raises BadFolder, OSError."""
-        from kcoord.pipeline.follow_folder import check_alone
+        from kcoord.pipeline.follow_folder import check_unlocked
 
         if self.replaces:
-            check_alone(self.folder)
-        with self.folder.kept_if_used():
+            check_unlocked(self.folder)
+        with self.folder.removed_if_unused():
             self.folder.check(replaces=self.replaces)
             yield
 
@@ -158,12 +158,12 @@ def place_of(ctx: click.Context, text: str | None, wanted: "Wanted", log_ends: L
         return Place(name=_name(cluster), log=_live_log(cluster, wanted, log_ends, connector))
     _check_folder_alone(ctx, log_ends)
     folder = TablesFolder(text)
-    if folder.is_whole:
+    if folder.is_complete:
         return Place(name=text, folder=folder)
     try:
         return Place(name=text, log=log_of(ctx, Path(text), wanted, log_ends, connector))
     except NoSegments:
-        folder.check_whole()
+        folder.check_complete()
         raise
 
 

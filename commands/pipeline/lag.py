@@ -112,14 +112,16 @@ def lag(
         tables_of(found_place, spark, stages, to_read) as tables,
     ):
         check_groups(spark, tables, chosen, stages)
-        found = find_lag(spark, tables, chosen, stages.begin, most=top, pieces=pieces, bound=bound, stood=stuck_for)
+        found = find_lag(
+            spark, tables, chosen, stages.begin, most=top, pieces=pieces, bound=bound, longer_than=stuck_for
+        )
     show(
         ctx,
         "pipeline-lag",
         lambda: {
             "timeline": documents(found.timeline, _TIMES),
             "never_caught_up": documents(found.behind, _TIMES),
-            "standing": documents(found.standing, _TIMES),
+            "standing": documents(found.stuck, _TIMES),
         },
         lambda: [_points_table(found.timeline)] if output_of(ctx).format == "csv" else _tables(found),
     )
@@ -130,7 +132,7 @@ def _tables(found: "LagFindings") -> list[Table]:
     made = [
         _timeline_table(found.timeline),
         Table(columns=_BEHIND, rows=[_behind_row(row) for row in found.behind], title="Never caught up"),
-        Table(columns=_STANDING, rows=[_standing_row(row) for row in found.standing], title="Stood still"),
+        Table(columns=_STANDING, rows=[_standing_row(row) for row in found.stuck], title="Stood still"),
     ]
     return [or_none(table) for table in made]
 

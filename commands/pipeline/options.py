@@ -22,7 +22,7 @@ from .progress import Stages
 
 if TYPE_CHECKING:
     from kcoord.pipeline.decoding.row_filter import Wanted
-    from kcoord.pipeline.session import SparkSession, Wish
+    from kcoord.pipeline.session import SparkConfig, SparkSession
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,11 +33,11 @@ class SparkOptions:
     settings: tuple[tuple[str, str], ...]
     verbose: bool
 
-    def wish(self, log_bytes: int | None = None) -> "Wish":
-        from kcoord.pipeline.session import Wish
+    def wish(self, log_bytes: int | None = None) -> "SparkConfig":
+        from kcoord.pipeline.session import SparkConfig
 
         settings = dict(self.settings)
-        return Wish(master=self.master, settings=settings, log_bytes=log_bytes, shows_noise=self.verbose)
+        return SparkConfig(master=self.master, settings=settings, log_bytes=log_bytes, shows_spark_log=self.verbose)
 
 
 def spark_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -130,15 +130,15 @@ def spark_job(options: SparkOptions, *, log_bytes: int | None = None) -> "Iterat
     """Runs Spark, configured for about that many bytes of log, with a display of stages. Errors are translated for
     the user."""
     begun = time.monotonic()
-    from kcoord.pipeline.errors import in_our_words
-    from kcoord.pipeline.executor_watch import workers_watched
+    from kcoord.pipeline.errors import translate_errors
+    from kcoord.pipeline.executor_watch import executors_watched
     from kcoord.pipeline.session import open_session
 
     if not options.verbose:
         _silence_py4j()
     with _termination_raised(), Stages() as stages:
         stages.begin("starting Spark")
-        with open_session(options.wish(log_bytes)) as spark, in_our_words(), workers_watched(spark, stages.say):
+        with open_session(options.wish(log_bytes)) as spark, translate_errors(), executors_watched(spark, stages.say):
             stages.watch(spark)
             yield spark, stages
     talk(f"done in {time.monotonic() - begun:.0f} s")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, Self, TypeVar
 from ..output.output import talk
 
 if TYPE_CHECKING:
-    from kcoord.pipeline.progress import Watch
+    from kcoord.pipeline.progress import ProgressSampler
     from kcoord.pipeline.session import SparkSession
 
 _AGAIN: Final = 1.0  # seconds between two samples
@@ -30,7 +30,7 @@ class Stages:
     """Shows the stages of a job: `with Stages() as stages: stages.begin("reading") …`"""
 
     def __init__(self) -> None:
-        self._watch: Watch | None = None
+        self._watch: ProgressSampler | None = None
         self._name: str | None = None
         self._begun = 0.0
         self._said_at = 0.0
@@ -61,9 +61,9 @@ class Stages:
         return self._held.enter_context(resource)
 
     def watch(self, spark: "SparkSession") -> None:
-        from kcoord.pipeline.progress import Watch
+        from kcoord.pipeline.progress import ProgressSampler
 
-        self._watch = Watch(spark)
+        self._watch = ProgressSampler(spark)
 
     def begin(self, name: str) -> None:
         """Ends the stage before, and begins a new one."""
@@ -106,7 +106,7 @@ class Stages:
     def _line(self) -> str:
         seconds = time.monotonic() - self._begun
         parts = [f"{self._name}: {seconds:.0f} s"]
-        look = self._watch.look() if self._watch is not None else None
+        look = self._watch.sample() if self._watch is not None else None
         if look is not None:
             if look.tasks_done < look.tasks:
                 parts.append(f"{look.tasks_done}/{look.tasks} tasks")

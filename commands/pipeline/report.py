@@ -111,7 +111,7 @@ def report(
             tables,
             chosen,
             stages.begin,
-            place=found_place.name,
+            source_name=found_place.name,
             made_at=datetime.now(UTC),
             limits=Limits(groups=top),
         )

@@ -14,18 +14,18 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from kcoord.pipeline.decoding.row_filter import LEFT_OUT, Wanted
+from kcoord.pipeline.decoding.row_filter import FILTERED_OUT, Wanted
 from kcoord.pipeline.decoding.segments import SegmentRange
 from kcoord.pipeline.schemas import COMMITS, GENERATIONS, GROUP_EVENTS, LOG_ENDS, REJECTED, SCANNED, TABLES
 from kcoord.pipeline.sources.segment_source import SEGMENTS, SegmentSource, ranges_text
-from kcoord.pipeline.sources.union_frame import narrowed
+from kcoord.pipeline.sources.union_frame import select_table
 from kcoord.pipeline.tables import TablesFolder
 
-BESIDE_COMMITS: Final = (GENERATIONS, GROUP_EVENTS, LOG_ENDS, REJECTED, SCANNED)
-ASIDE: Final = ("control", "aborted", "open", "plain", LEFT_OUT)
+NON_COMMIT_TABLES: Final = (GENERATIONS, GROUP_EVENTS, LOG_ENDS, REJECTED, SCANNED)
+SKIP_REASONS: Final = ("control", "aborted", "open", "plain", FILTERED_OUT)
 """Why a record is not a row of a table: these are columns of `scanned`."""
 
-Say = Callable[[str], None]
+OnStep = Callable[[str], None]
 """Called with the name of each step as it begins."""
 
 
@@ -58,7 +58,7 @@ class SegmentInput:
 
     def frame(self, spark: SparkSession, tables: Sequence[str], wanted: Wanted) -> DataFrame:
         spark.dataSource.register(SegmentSource)
-        reader = spark.read.format(SEGMENTS).option("table", ",".join(tables)).option("wanted", wanted.text())
+        reader = spark.read.format(SEGMENTS).option("table", ",".join(tables)).option("wanted", wanted.to_json())
         return reader.option("ranges", ranges_text(self.ranges)).load()
 
 
@@ -94,14 +94,14 @@ class Summary:
     rejected: int
     """Rejected records. `rejected` may have more rows: also for bytes that are no record, and one for the rest of a
     batch."""
-    aside: Mapping[str, int]
+    skipped: Mapping[str, int]
     """Records that became no row, by reason."""
     not_read: NotRead = NotRead()
 
     @property
     def is_balanced(self) -> bool:
         """Whether every record that was read is a row, was rejected, or was skipped for a known reason."""
-        return self.records == self.decoded + self.rejected + sum(self.aside.values())
+        return self.records == self.decoded + self.rejected + sum(self.skipped.values())
 
     @property
     def decoded(self) -> int:
@@ -109,32 +109,32 @@ class Summary:
         return sum(self.rows[table] for table in (COMMITS, GENERATIONS, GROUP_EVENTS))
 
 
-def decode(spark: SparkSession, log: Input, out: TablesFolder, wanted: Wanted, say: Say) -> Summary:
+def decode(spark: SparkSession, log: Input, out: TablesFolder, wanted: Wanted, on_step: OnStep) -> Summary:
     """Writes the decoded tables, which must not exist yet."""
-    say(COMMITS)
+    on_step(COMMITS)
     out.write(log.frame(spark, [COMMITS], wanted), COMMITS)
-    beside = log.frame(spark, BESIDE_COMMITS, wanted).persist(StorageLevel.MEMORY_AND_DISK)
+    others = log.frame(spark, NON_COMMIT_TABLES, wanted).persist(StorageLevel.MEMORY_AND_DISK)
     try:
-        for table in BESIDE_COMMITS:
-            say(table)
-            out.write(narrowed(beside, table), table)
+        for table in NON_COMMIT_TABLES:
+            on_step(table)
+            out.write(select_table(others, table), table)
     finally:
-        beside.unpersist()
-    say("summary")
+        others.unpersist()
+    on_step("summary")
     return summary(spark, out)
 
 
 def summary(spark: SparkSession, out: TablesFolder) -> Summary:
     """Counts the rows that are in the folder."""
     scanned = out.read(spark, SCANNED)
-    [sums] = scanned.select(*(f.sum(name).alias(name) for name in ("records", *ASIDE))).collect()
+    [sums] = scanned.select(*(f.sum(name).alias(name) for name in ("records", *SKIP_REASONS))).collect()
     rejected, not_read = rejections(out.read(spark, REJECTED))
     decoded = [name for name, table in TABLES.items() if table.is_decoded]
     return Summary(
         records=sums["records"] or 0,
         rows=_row_counts({table: out.read(spark, table) for table in decoded}),
         rejected=rejected,
-        aside={name: sums[name] or 0 for name in ASIDE},
+        skipped={name: sums[name] or 0 for name in SKIP_REASONS},
         not_read=not_read,
     )
 
@@ -149,14 +149,14 @@ def rejections(rejected: DataFrame) -> tuple[int, NotRead]:
     """Returns the number of rejected records and what was not read. A row may be of several records, or of none."""
     is_batch, is_segment = f.col("what") == "batch", f.col("what") == "segment"
     has_size = f.col("bytes").isNotNull()
-    told = f.col("records") + f.coalesce("claimed", f.lit(0))
+    record_count = f.col("records") + f.coalesce("claimed", f.lit(0))
     [sums] = rejected.agg(
         f.sum("records").alias("rejected"),
         f.count_if(is_batch).alias("batches"),
         f.count_if(is_segment & has_size).alias("segments"),
         f.count_if(is_segment & ~has_size).alias("gaps"),
         f.sum("bytes").alias("size"),
-        f.sum(f.when(is_batch, told)).alias("records"),
+        f.sum(f.when(is_batch, record_count)).alias("records"),
     ).collect()
     counts = {each.name: sums[each.name] or 0 for each in fields(NotRead)}
     return sums["rejected"] or 0, NotRead(**counts)

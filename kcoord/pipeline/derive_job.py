@@ -18,19 +18,19 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.types import TimestampType
 
-from kcoord.pipeline.decode_job import Say
+from kcoord.pipeline.decode_job import OnStep
 from kcoord.pipeline.decoding.row_filter import Wanted
 from kcoord.pipeline.schemas import COMMITS, GENERATIONS, GROUP_EVENTS, LAG, LOG_ENDS, OWNERSHIP, REBALANCES
 from kcoord.pipeline.tables import TablesFolder
 from kcoord.pipeline.transforms.events import topic_names
-from kcoord.pipeline.transforms.filters import of_groups, within
+from kcoord.pipeline.transforms.filters import filter_groups, filter_time
 from kcoord.pipeline.transforms.lag import lag
 from kcoord.pipeline.transforms.ownership import memberships, ownership
 from kcoord.pipeline.transforms.period import period_of, time_of
 from kcoord.pipeline.transforms.rebalances import rebalances
-from kcoord.pipeline.transforms.stuck import never_caught_up, standing_partitions
+from kcoord.pipeline.transforms.stuck import never_caught_up, stuck_partitions
 from kcoord.pipeline.transforms.timeline import lag_period, lag_timeline
-from kcoord.pipeline.transforms.unstable import flapping_members, restless_groups
+from kcoord.pipeline.transforms.unstable import flapping_members, unstable_groups
 
 Row = dict[str, Any]
 """A row as a dictionary; its times are milliseconds since 1970."""
@@ -54,21 +54,21 @@ class LagFindings:
     """Rows of `lag_timeline`."""
     behind: list[Row]
     """Rows of `never_caught_up`."""
-    standing: list[Row]
+    stuck: list[Row]
     """Rows of `stuck_partitions`."""
 
 
 def find_rebalances(
-    spark: SparkSession, tables: TablesFolder, wanted: Wanted, say: Say, *, most: int
+    spark: SparkSession, tables: TablesFolder, wanted: Wanted, on_step: OnStep, *, most: int
 ) -> RebalanceFindings:
     """Returns what `kcoord pipeline rebalances` shows."""
     if not wanted.groups:
-        derive(spark, tables, OWNERSHIP, wanted, say)
-    made = _in_time(derive(spark, tables, REBALANCES, wanted, say), wanted)
-    say("restless groups")
+        derive(spark, tables, OWNERSHIP, wanted, on_step)
+    made = _in_time(derive(spark, tables, REBALANCES, wanted, on_step), wanted)
+    on_step("restless groups")
     hours = hours_read(spark, tables, wanted)
-    groups = rows_of(restless_groups(made, hours=hours, most=most))
-    say("members that flap")
+    groups = rows_of(unstable_groups(made, hours=hours, most=most))
+    on_step("members that flap")
     decoded = _decoded(spark, tables, wanted)
     members = _in_time(memberships(decoded[GENERATIONS], decoded[GROUP_EVENTS]), wanted)
     return RebalanceFindings(groups=groups, members=rows_of(flapping_members(members, most=most)))
@@ -78,40 +78,42 @@ def find_lag(
     spark: SparkSession,
     tables: TablesFolder,
     wanted: Wanted,
-    say: Say,
+    on_step: OnStep,
     *,
     most: int,
     pieces: int,
     bound: int,
-    stood: timedelta,
+    longer_than: timedelta,
 ) -> LagFindings:
     """Returns what `kcoord pipeline lag` shows. The timeline has the groups that were furthest behind first."""
-    made, ends = derive(spark, tables, LAG, wanted, say), tables.read(spark, LOG_ENDS)
+    made, ends = derive(spark, tables, LAG, wanted, on_step), tables.read(spark, LOG_ENDS)
     since, until = time_of(wanted.since_ms), time_of(wanted.until_ms)
-    say("timeline")
-    timeline = _furthest(lag_timeline(made, ends, pieces=pieces, since=since, until=until), most)
-    say("partitions that never caught up")
+    on_step("timeline")
+    timeline = _furthest_behind(lag_timeline(made, ends, pieces=pieces, since=since, until=until), most)
+    on_step("partitions that never caught up")
     read_until = lag_period(made, ends, since=since, until=until).last
-    never = never_caught_up(_in_time(made, wanted), bound=bound, longer_than=stood, read_until=read_until)
+    never = never_caught_up(_in_time(made, wanted), bound=bound, longer_than=longer_than, read_until=read_until)
     behind = rows_of(never.limit(most))
-    say("partitions that stood still")
-    stands = standing_partitions(made, ends, longer_than=stood, since=since, until=until)
-    standing = rows_of(stands.limit(most))
-    return LagFindings(timeline=timeline, behind=behind, standing=standing)
+    on_step("partitions that stood still")
+    stuck_frame = stuck_partitions(made, ends, longer_than=longer_than, since=since, until=until)
+    stuck = rows_of(stuck_frame.limit(most))
+    return LagFindings(timeline=timeline, behind=behind, stuck=stuck)
 
 
-def _furthest(timeline: DataFrame, most: int) -> list[Row]:
+def _furthest_behind(timeline: DataFrame, most: int) -> list[Row]:
     """Returns the rows of the groups with the highest lag at the end of a piece, highest first; unknown lag comes
     last."""
-    kept = timeline.persist(StorageLevel.MEMORY_AND_DISK)  # few rows that are expensive to compute, and are read twice
+    cached = timeline.persist(
+        StorageLevel.MEMORY_AND_DISK
+    )  # few rows that are expensive to compute, and are read twice
     try:
-        highest = kept.groupBy("group").agg(f.max("lag").alias("highest"))
+        highest = cached.groupBy("group").agg(f.max("lag").alias("highest"))
         ranked = highest.orderBy(f.desc_nulls_last("highest"), "group").limit(most).collect()
-        places = {row["group"]: place for place, row in enumerate(ranked)}
-        rows = rows_of(of_groups(kept, [*places])) if places else []
+        ranks = {row["group"]: rank for rank, row in enumerate(ranked)}
+        rows = rows_of(filter_groups(cached, [*ranks])) if ranks else []
     finally:
-        kept.unpersist()
-    return sorted(rows, key=lambda row: (places[row["group"]], row["at"]))
+        cached.unpersist()
+    return sorted(rows, key=lambda row: (ranks[row["group"]], row["at"]))
 
 
 def hours_read(spark: SparkSession, tables: TablesFolder, wanted: Wanted) -> float:
@@ -125,17 +127,17 @@ def groups_missing(spark: SparkSession, tables: TablesFolder, wanted: Wanted) ->
     if not wanted.groups:
         return []
     commits, generations, events = (
-        of_groups(tables.read(spark, name), wanted.groups).select("group")
+        filter_groups(tables.read(spark, name), wanted.groups).select("group")
         for name in (COMMITS, GENERATIONS, GROUP_EVENTS)
     )
     found = {row["group"] for row in commits.union(generations).union(events).distinct().collect()}
     return [group for group in wanted.groups if group not in found]
 
 
-def derive(spark: SparkSession, tables: TablesFolder, table: str, wanted: Wanted, say: Say) -> DataFrame:
+def derive(spark: SparkSession, tables: TablesFolder, table: str, wanted: Wanted, on_step: OnStep) -> DataFrame:
     """Computes a derived table: for all groups it is written and read back, for some groups it is only cached."""
-    say(table)
-    made = _MAKE[table](_decoded(spark, tables, wanted))
+    on_step(table)
+    made = _BUILDERS[table](_decoded(spark, tables, wanted))
     if wanted.groups:
         return made.persist(StorageLevel.MEMORY_AND_DISK)
     tables.write(made, table, replaces=True)
@@ -159,11 +161,11 @@ def _decoded(spark: SparkSession, tables: TablesFolder, wanted: Wanted) -> Decod
     """Returns the decoded tables of the wanted groups. Names of topics are collected from all groups."""
     whole = {name: tables.read(spark, name) for name in (COMMITS, GENERATIONS, GROUP_EVENTS)}
     names = topic_names(whole[COMMITS], whole[GROUP_EVENTS])
-    chosen = {name: of_groups(frame, wanted.groups) for name, frame in whole.items()}
+    chosen = {name: filter_groups(frame, wanted.groups) for name, frame in whole.items()}
     return {**chosen, LOG_ENDS: tables.read(spark, LOG_ENDS), _NAMES: names}
 
 
-_MAKE: Final[Mapping[str, Callable[[Decoded], DataFrame]]] = {
+_BUILDERS: Final[Mapping[str, Callable[[Decoded], DataFrame]]] = {
     OWNERSHIP: lambda of: ownership(of[GENERATIONS], of[GROUP_EVENTS], of[_NAMES]),
     REBALANCES: lambda of: rebalances(of[GENERATIONS], of[GROUP_EVENTS], of[COMMITS], of[_NAMES]),
     LAG: lambda of: lag(of[COMMITS], of[LOG_ENDS]),
@@ -171,4 +173,4 @@ _MAKE: Final[Mapping[str, Callable[[Decoded], DataFrame]]] = {
 
 
 def _in_time(frame: DataFrame, wanted: Wanted) -> DataFrame:
-    return within(frame, time_of(wanted.since_ms), time_of(wanted.until_ms))
+    return filter_time(frame, time_of(wanted.since_ms), time_of(wanted.until_ms))

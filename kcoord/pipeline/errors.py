@@ -28,13 +28,13 @@ _TRACEBACK: Final = "Traceback (most recent call last):"
 _PYTHON_ERROR: Final = re.compile(r"(?P<kind>[A-Za-z_][\w.]*)(?:: (?P<text>.*))?")
 _ERRNO: Final = re.compile(r"\[Errno \d+\] (?P<what>[^:]+)(?:: (?P<path>.+))?")
 _LINK: Final = re.compile(r"^(?:: |Caused by: )(?P<kind>[\w.$]+)(?:: (?P<text>.*))?$", re.M)
-_BEHIND_IT: Final = re.compile(rf"{_LINK.pattern}|=== Streaming Query ===", re.M)
+_AFTER_TRACEBACK: Final = re.compile(rf"{_LINK.pattern}|=== Streaming Query ===", re.M)
 """Matches what Spark writes below the last line of a traceback."""
 _CONDITION: Final = re.compile(r"^\[(?P<condition>[A-Z0-9_.]+)\] ?(?P<text>.*)", re.DOTALL)
 _SQL_STATE: Final = re.compile(r"\s*SQLSTATE: \w+\s*")
 _FILE: Final = re.compile(r"\bfile:/+")
 
-_GONE: Final = (
+_JVM_GONE: Final = (
     "Spark is gone: its JVM has ended, killed perhaps for the memory it took; "
     "give it more (--conf spark.driver.memory=4g), or read less at once (--since, --group)"
 )
@@ -47,12 +47,12 @@ _SAME_PYTHON: Final = (
 _ON_WORKERS: Final = "on a cluster each worker must see it at this place"
 _NO_JAR: Final = "Spark's Kafka connector lacks a jar, the one with {0}: docs/pipeline.md lists all"
 _OTHER_SPARK: Final = f"a jar was made for another version of Spark than {pyspark.__version__}, which has no {{0}}"
-_LOST: Final = (
+_DATA_LOSS: Final = (
     "the cluster has no longer all records that were to be read; --connector python would tell which, and go on"
 )
 _NO_SCHEME: Final = "this Spark knows no {0}://: give it the package that does (--conf spark.jars.packages=…)"
 
-_KNOWN: Final = [
+_TRANSLATIONS: Final = [
     (re.compile(pattern), words)
     for pattern, words in (
         (r"java\.lang\.OutOfMemoryError: (.+)", f"Spark has no memory left ({{0}}); give it more: {_MEMORY}"),
@@ -76,7 +76,7 @@ _KNOWN: Final = [
         ),
         (r"ClassNotFoundException: (org\.apache\.(?:kafka|commons\.pool2|spark\.kafka010)\.\S+)", _NO_JAR),
         (r"ClassNotFoundException: (org\.apache\.spark\.\S+)", _OTHER_SPARK),
-        (r"\[KAFKA_DATA_LOSS|OffsetOutOfRangeException", _LOST),
+        (r"\[KAFKA_DATA_LOSS|OffsetOutOfRangeException", _DATA_LOSS),
         (r"ClassNotFoundException: Class org\.apache\.hadoop\.fs\.(\w+)\S* not found", _NO_SCHEME),
         (r'No FileSystem for scheme "(\w+)"', _NO_SCHEME),
         (r"UnknownHostException: (\S+)", "{0}: no such host"),
@@ -100,7 +100,7 @@ class JobFailed(RuntimeError):
     """A Spark job failed; the message is one line for the user."""
 
 
-class Unforeseen(JobFailed):
+class UnrecognizedFailure(JobFailed):
     """A failure that no pattern recognizes: its message is Spark's own, and Spark's log may explain more."""
 
     log: Path | None = None
@@ -110,17 +110,17 @@ class Unforeseen(JobFailed):
 
 
 @contextmanager
-def in_our_words() -> Iterator[None]:
+def translate_errors() -> Iterator[None]:
     """Re-raises what Spark throws in the block as JobFailed; other exceptions pass unchanged."""
     try:
         yield
     except Exception as error:
-        if not is_sparks(error):
+        if not is_from_spark(error):
             raise
-        raise (JobFailed if is_foreseen(error) else Unforeseen)(said(error)) from error
+        raise (JobFailed if is_recognized(error) else UnrecognizedFailure)(summarize_error(error)) from error
 
 
-def is_sparks(error: BaseException) -> bool:
+def is_from_spark(error: BaseException) -> bool:
     """Whether the exception comes from Spark, or from py4j on the way to it."""
     if isinstance(error, (PySparkException, Py4JError)):
         return True
@@ -131,37 +131,37 @@ def is_sparks(error: BaseException) -> bool:
     )
 
 
-def is_foreseen(error: Exception) -> bool:
+def is_recognized(error: Exception) -> bool:
     """Whether a pattern recognizes the error, or it holds the traceback of a Python worker."""
     try:
         text = str(error)
     except Exception:  # py4j asks a JVM that has ended; see summarize_error
         return False
-    return (_of_worker(text) or _known(_told(_chain(text), text))) is not None
+    return (_worker_error(text) or _translated(_error_lines(_chain(text), text))) is not None
 
 
-def said(error: Exception) -> str:
+def summarize_error(error: Exception) -> str:
     """Summarizes an exception in one line. Call it while the JVM is alive: the JVM formats some of its exceptions."""
     if isinstance(error, (Py4JNetworkError, ConnectionError, EOFError)):
-        return _GONE
+        return _JVM_GONE
     try:
         text = str(error)
     except Exception:  # py4j asks the JVM for the text, and it has ended meanwhile
-        return _GONE
+        return _JVM_GONE
     if isinstance(error, Py4JError) and not isinstance(error, Py4JJavaError) and "Answer from Java side" in text:
-        return _GONE
-    return said_of(text) or type(error).__name__
+        return _JVM_GONE
+    return summarize_text(text) or type(error).__name__
 
 
-def said_of(text: str) -> str:
+def summarize_text(text: str) -> str:
     """Summarizes the text of an exception in one line."""
-    if (worker := _of_worker(text)) is not None:
+    if (worker := _worker_error(text)) is not None:
         return worker
     chain = _chain(text)
-    if (known := _known(_told(chain, text))) is not None:
+    if (known := _translated(_error_lines(chain, text))) is not None:
         return known
     texts = [link.text for link in chain] or [text]
-    return next(filter(None, map(_plain, texts)), chain[0].kind.rpartition(".")[2] if chain else "")
+    return next(filter(None, map(_first_line, texts)), chain[0].kind.rpartition(".")[2] if chain else "")
 
 
 class _Link(NamedTuple):
@@ -177,42 +177,42 @@ def _chain(text: str) -> list[_Link]:
     return [_Link(found["kind"], found["text"] or "") for found in _LINK.finditer(text)][::-1]
 
 
-def _told(chain: list[_Link], text: str) -> list[str]:
+def _error_lines(chain: list[_Link], text: str) -> list[str]:
     return [f"{link.kind}: {link.text}" for link in chain] or [text]
 
 
-def _known(told: list[str]) -> str | None:
-    for pattern, words in _KNOWN:
-        if found := next(filter(None, map(pattern.search, told)), None):
+def _translated(lines: list[str]) -> str | None:
+    for pattern, words in _TRANSLATIONS:
+        if found := next(filter(None, map(pattern.search, lines)), None):
             return words.format(*map(_path, found.groups()))
     return None
 
 
-def _of_worker(text: str) -> str | None:
+def _worker_error(text: str) -> str | None:
     """Summarizes the last Python traceback of a worker in the text, if there is one."""
     _, found, traceback = text.rpartition(_TRACEBACK)
     if not found:
         return None
     lines = [line for line in traceback.splitlines() if line and not line.startswith((" ", "\t", "~", "^"))]
-    lines = list(takewhile(lambda line: not _BEHIND_IT.match(line), lines))
+    lines = list(takewhile(lambda line: not _AFTER_TRACEBACK.match(line), lines))
     error = _PYTHON_ERROR.fullmatch(lines[0]) if lines else None
     if error is None:
         return None
     kind = error["kind"].rpartition(".")[2]
-    told = " ".join(filter(None, [error["text"], *(_SQL_STATE.sub("", line) for line in lines[1:])])).strip()
+    message = " ".join(filter(None, [error["text"], *(_SQL_STATE.sub("", line) for line in lines[1:])])).strip()
     if kind == "ModuleNotFoundError":
-        return f"a worker's Python has {told.replace('No module', 'no module')}: {_SAME_PYTHON}"
+        return f"a worker's Python has {message.replace('No module', 'no module')}: {_SAME_PYTHON}"
     if kind == "MemoryError":
         return "a worker has no memory left; spread it over fewer cores at once (--master 'local[1]')"
-    if at := _ERRNO.fullmatch(told):
+    if at := _ERRNO.fullmatch(message):
         path = (at["path"] or "").strip("'\"")
         hint = f"; {_ON_WORKERS}" if kind == "FileNotFoundError" else ""
         return (f"{path}: {at['what']}" if path else at["what"]) + hint
     is_clear = "." in error["kind"] or kind in ("ValueError", "RuntimeError", "OSError")
-    return told if told and is_clear else ": ".join(filter(None, [kind, told]))
+    return message if message and is_clear else ": ".join(filter(None, [kind, message]))
 
 
-def _plain(text: str) -> str:
+def _first_line(text: str) -> str:
     """Returns the first line of the text without Spark's condition name, SQLSTATE and file: scheme."""
     condition = _CONDITION.match(text)
     line = _SQL_STATE.sub("", (condition["text"] if condition else text).strip()).partition("\n")[0]

@@ -9,37 +9,41 @@ from typing import Any, Final
 
 from pyspark.sql import SparkSession
 
-PATIENCE: Final = 20.0
+GRACE_PERIOD: Final = 20.0
 """Seconds before an idle job is reported: executors are started after the job, and that takes a while."""
-_AGAIN: Final = 1.0
+_POLL_INTERVAL: Final = 1.0
 _DRIVER: Final = 1  # Spark lists the driver among the executors
 
 
-class Waiting:
+class IdleJobDetector:
     """Decides when to report that no executor works: once, until an executor has worked again."""
 
-    def __init__(self, *, patience: float) -> None:
-        self._patience = patience
+    def __init__(self, *, grace_period: float) -> None:
+        self._grace_period = grace_period
         self._since: float | None = None
-        self._has_said = self._had_workers = False
+        self._has_reported = self._had_workers = False
 
-    def look(self, now: float, *, has_work: bool, executors: int) -> str | None:
+    def observe(self, now: float, *, has_work: bool, executors: int) -> str | None:
         """Takes one observation of the job and returns the message that is due now, if there is one."""
         if executors or not has_work:  # a cluster may take back the executors of a job that is idle
             self._had_workers |= executors > 0
-            self._since, self._has_said = None, False
+            self._since, self._has_reported = None, False
             return None
         if self._since is None:
             self._since = now
-        if self._has_said or now - self._since < self._patience:
+        if self._has_reported or now - self._since < self._grace_period:
             return None
-        self._has_said = True
+        self._has_reported = True
         return "all workers are gone" if self._had_workers else "no worker has taken the job yet"
 
 
 @contextmanager
-def workers_watched(
-    spark: SparkSession, say: Callable[[str], None], *, patience: float = PATIENCE, again: float = _AGAIN
+def executors_watched(
+    spark: SparkSession,
+    notify: Callable[[str], None],
+    *,
+    grace_period: float = GRACE_PERIOD,
+    interval: float = _POLL_INTERVAL,
 ) -> Iterator[None]:
     """Notifies, while the block runs, of a job that waits for a cluster's executors. An embedded Spark has none to
     wait for."""
@@ -53,19 +57,19 @@ def workers_watched(
     is_over = Event()
 
     def watch() -> None:
-        waiting = Waiting(patience=patience)
-        while not is_over.wait(again):
+        detector = IdleJobDetector(grace_period=grace_period)
+        while not is_over.wait(interval):
             try:
                 has_work, executors = bool(len(tracker.getActiveStageIds())), len(tracker.getExecutorInfos()) - _DRIVER
             except Exception:  # the JVM is about to end: the job itself fails with the reason
                 return
-            if text := waiting.look(time.monotonic(), has_work=has_work, executors=executors):
-                say(f"waiting: {text}; {needs} at {master}")
+            if text := detector.observe(time.monotonic(), has_work=has_work, executors=executors):
+                notify(f"waiting: {text}; {needs} at {master}")
 
-    watching = Thread(target=watch, daemon=True)
-    watching.start()
+    watcher = Thread(target=watch, daemon=True)
+    watcher.start()
     try:
         yield
     finally:
         is_over.set()
-        watching.join()
+        watcher.join()

@@ -26,7 +26,7 @@ from pyspark.sql import DataFrame, SparkSession
 from kcoord.pipeline.decoding.row_filter import Wanted
 from kcoord.pipeline.schemas import TABLES, spark_schema
 from kcoord.pipeline.sources.live_plan import Choice
-from kcoord.pipeline.sources.request_fingerprint import asked, check_asked
+from kcoord.pipeline.sources.request_fingerprint import check_fingerprint, fingerprint
 from kcoord.pipeline.tables import CHECKPOINT, BadFolder, TablesFolder, check_writable
 
 DECODED: Final = tuple(name for name, table in TABLES.items() if table.is_decoded)
@@ -36,7 +36,7 @@ _METADATA: Final = "metadata"
 _OFFSETS: Final = "offsets"
 """The folder with one file per micro-batch; the last line of a file is a `live_stream.StreamOffset`."""
 _LOCK: Final = "lock"
-_NO_DAY: Final = "date=1970-01-01"
+_EMPTY_PARTITION: Final = "date=1970-01-01"
 
 
 def check_path(out: TablesFolder) -> None:
@@ -44,7 +44,7 @@ def check_path(out: TablesFolder) -> None:
     if out.path is None:
         return
     if out.path.exists() and not out.path.is_dir():
-        raise BadFolder(f"{out.place} is a file: tables need a folder")
+        raise BadFolder(f"{out.uri} is a file: tables need a folder")
     if out.path.is_dir():
         _check_content(out, out.path)
     out.path.mkdir(parents=True, exist_ok=True)
@@ -52,7 +52,7 @@ def check_path(out: TablesFolder) -> None:
 
 
 @contextmanager
-def alone(out: TablesFolder) -> Iterator[None]:
+def locked(out: TablesFolder) -> Iterator[None]:
     """Locks the path, so that no other job follows into it. Raises BadFolder, OSError.
 
     The lock is the kernel's: it ends with the process, however that ends.
@@ -66,9 +66,9 @@ def alone(out: TablesFolder) -> Iterator[None]:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise BadFolder(_taken(out)) from None
+            raise BadFolder(_in_use_message(out)) from None
         if not os.fstat(lock.fileno()).st_nlink:  # its owner has deleted the file, and another job may have made one
-            raise BadFolder(_taken(out))
+            raise BadFolder(_in_use_message(out))
         try:
             yield
         finally:
@@ -78,14 +78,14 @@ def alone(out: TablesFolder) -> Iterator[None]:
                     checkpoint.rmdir()
 
 
-def check_alone(out: TablesFolder) -> None:
+def check_unlocked(out: TablesFolder) -> None:
     """Checks that no job follows into this path now. Raises BadFolder, OSError."""
     if out.path is not None and (out.path / CHECKPOINT / _LOCK).exists():
-        with alone(out):
+        with locked(out):
             pass
 
 
-def check_asked_before(out: TablesFolder, wanted: Wanted, choice: Choice) -> None:
+def check_request_unchanged(out: TablesFolder, wanted: Wanted, choice: Choice) -> None:
     """Checks that the tables in this path were begun with the same request. Raises RequestChanged.
 
     What cannot be read here is left to the stream, which compares its request with the checkpoint too.
@@ -96,8 +96,8 @@ def check_asked_before(out: TablesFolder, wanted: Wanted, choice: Choice) -> Non
         offsets = [each for each in (out.path / CHECKPOINT / _OFFSETS).iterdir() if each.name.isdecimal()]
         newest = max(offsets, key=lambda each: int(each.name), default=None)
         if newest is not None:
-            told = json.loads(newest.read_text().splitlines()[-1])
-            check_asked(told["asked"], asked(wanted, choice))
+            reached = json.loads(newest.read_text().splitlines()[-1])
+            check_fingerprint(reached["asked"], fingerprint(wanted, choice))
 
 
 def clear(out: TablesFolder) -> None:
@@ -119,10 +119,10 @@ def prepare(spark: SparkSession, out: TablesFolder) -> None:
     elif not _has_checkpoint(spark, out):
         _check_no_rows(spark, out)
         for table in DECODED:
-            overwrite_by_none(spark, out, table, batch=0)
+            overwrite_with_empty(spark, out, table, batch=0)
 
 
-def overwrite(frame: DataFrame, out: TablesFolder, table: str, *, batch: int) -> None:
+def overwrite_batch(frame: DataFrame, out: TablesFolder, table: str, *, batch: int) -> None:
     """Writes the rows of one micro-batch to a table, and replaces what this micro-batch has written before."""
     writer = frame.write.mode("overwrite").option("partitionOverwriteMode", "static")
     if "date" in TABLES[table].schema.names:
@@ -130,35 +130,35 @@ def overwrite(frame: DataFrame, out: TablesFolder, table: str, *, batch: int) ->
     writer.parquet(f"{out.location(table)}/{_BATCH}{batch}")
 
 
-def overwrite_by_none(spark: SparkSession, out: TablesFolder, table: str, *, batch: int) -> None:
+def overwrite_with_empty(spark: SparkSession, out: TablesFolder, table: str, *, batch: int) -> None:
     """Writes a file without rows, which has only the columns, for a micro-batch that has no rows of a table."""
     empty = spark.createDataFrame([], spark_schema(table))
-    overwrite(empty, out, table, batch=batch)
+    overwrite_batch(empty, out, table, batch=batch)
     if "date" in empty.columns:  # without a day Spark writes no file; all files have to be at the same depth
-        empty.drop("date").write.mode("append").parquet(f"{out.location(table)}/{_BATCH}{batch}/{_NO_DAY}")
+        empty.drop("date").write.mode("append").parquet(f"{out.location(table)}/{_BATCH}{batch}/{_EMPTY_PARTITION}")
 
 
 def _check_content(out: TablesFolder, path: Path) -> None:
     has_checkpoint = (path / CHECKPOINT / _METADATA).is_file()
     others = sorted(each.name for each in path.iterdir() if each.name not in (*TABLES, CHECKPOINT))
     if others and not has_checkpoint:  # once a job has begun, users may add files of their own
-        raise BadFolder(f"{out.place} has other things in it ({others[0]}): name a new folder, or an empty one")
+        raise BadFolder(f"{out.uri} has other things in it ({others[0]}): name a new folder, or an empty one")
     tables = [path / table for table in DECODED if (path / table).is_dir()]
     content = [each for table in tables for each in sorted(table.iterdir()) if not each.name.startswith(".")]
     for each in content:
         if not each.name.startswith(_BATCH):
-            raise BadFolder(_not_ours(out, str(each.relative_to(path))))
+            raise BadFolder(_foreign_tables_message(out, str(each.relative_to(path))))
     if content and not has_checkpoint:
-        raise BadFolder(_lost(out))
+        raise BadFolder(_lost_checkpoint_message(out))
 
 
 def _check_no_rows(spark: SparkSession, out: TablesFolder) -> None:
     for table in DECODED:
         files = _files_with_rows(spark, out, table)
         if any(f"/{table}/{_BATCH}" not in file for file in files):
-            raise BadFolder(_not_ours(out, table))
+            raise BadFolder(_foreign_tables_message(out, table))
         if files:
-            raise BadFolder(_lost(out))
+            raise BadFolder(_lost_checkpoint_message(out))
 
 
 def _files_with_rows(spark: SparkSession, out: TablesFolder, table: str) -> list[str]:
@@ -167,7 +167,7 @@ def _files_with_rows(spark: SparkSession, out: TablesFolder, table: str) -> list
         frame = out.read(spark, table)
         return [] if frame.isEmpty() else frame.inputFiles()
     except AnalysisException as error:
-        _is_there_after(error)
+        _exists_despite(error)
         return []
 
 
@@ -175,30 +175,30 @@ def _has_checkpoint(spark: SparkSession, out: TablesFolder) -> bool:
     try:
         spark.read.format("binaryFile").option("recursiveFileLookup", "true").load(out.location(CHECKPOINT))
     except AnalysisException as error:
-        return _is_there_after(error)
+        return _exists_despite(error)
     return True
 
 
-def _taken(out: TablesFolder) -> str:
-    return f"{out.place}: another --follow writes there: stop it, or name another folder"
+def _in_use_message(out: TablesFolder) -> str:
+    return f"{out.uri}: another --follow writes there: stop it, or name another folder"
 
 
-def _not_ours(out: TablesFolder, what: str) -> str:
-    return f"{out.place} has tables in it that were not made by --follow ({what}): {_other_folder(out)}"
+def _foreign_tables_message(out: TablesFolder, what: str) -> str:
+    return f"{out.uri} has tables in it that were not made by --follow ({what}): {_other_folder_hint(out)}"
 
 
-def _lost(out: TablesFolder) -> str:
+def _lost_checkpoint_message(out: TablesFolder) -> str:
     return (
-        f"{out.place} has tables of --follow, but their checkpoint ({CHECKPOINT}) is missing, which tells how far it"
-        f" came: put it back; if it is lost, {_other_folder(out)}"
+        f"{out.uri} has tables of --follow, but their checkpoint ({CHECKPOINT}) is missing, which tells how far it"
+        f" came: put it back; if it is lost, {_other_folder_hint(out)}"
     )
 
 
-def _other_folder(out: TablesFolder) -> str:
+def _other_folder_hint(out: TablesFolder) -> str:
     return "name another folder" if out.path is None else "name another folder, or say --overwrite"
 
 
-def _is_there_after(error: AnalysisException) -> bool:
+def _exists_despite(error: AnalysisException) -> bool:
     """Returns False if the error says that the path does not exist; raises every other error again."""
     if error.getCondition() == "PATH_NOT_FOUND":
         return False

@@ -32,31 +32,39 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from kcoord.admin.connecting.connection import Connection
 from kcoord.admin.wire.fetching import LogFetcher
-from kcoord.pipeline.decode_job import ASIDE, NotRead, Summary, rejections
+from kcoord.pipeline.decode_job import SKIP_REASONS, NotRead, Summary, rejections
 from kcoord.pipeline.decoding.row_filter import Wanted
-from kcoord.pipeline.follow_folder import DECODED, alone, check_path, clear, overwrite, overwrite_by_none, prepare
+from kcoord.pipeline.follow_folder import (
+    DECODED,
+    check_path,
+    clear,
+    locked,
+    overwrite_batch,
+    overwrite_with_empty,
+    prepare,
+)
 from kcoord.pipeline.schemas import REJECTED, SCANNED
-from kcoord.pipeline.sources.arrow_packing import rows_of, unpacked
+from kcoord.pipeline.sources.arrow_packing import rows_of, unpack_table
 from kcoord.pipeline.sources.connectors import PYTHON, Connector
 from kcoord.pipeline.sources.live_plan import Choice, check_connection, find_topics
 from kcoord.pipeline.tables import CHECKPOINT, TablesFolder
-from kcoord.pipeline.unreadable_topics import Warn, unread_told
+from kcoord.pipeline.unreadable_topics import Warn, unreadable_reported
 
-_NONE: Final = -1  # no micro-batch has begun
-_LOOK: Final = 1  # seconds between checks whether to stop
-_GRACE: Final = 60  # seconds for the micro-batch in progress
-_MOMENT: Final = 5  # seconds for Spark to record it as done
+_NO_BATCH: Final = -1  # no micro-batch has begun
+_POLL_INTERVAL: Final = 1  # seconds between checks whether to stop
+_BATCH_GRACE: Final = 60  # seconds for the micro-batch in progress
+_COMMIT_GRACE: Final = 5  # seconds for Spark to record it as done
 _STOPPING: Final = (signal.SIGINT, signal.SIGTERM)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Written:
+class WriteTotals:
     """What one micro-batch, or all of them together, wrote to the tables."""
 
     batches: int = 0
     size: int = 0
     """How many bytes were read."""
-    summary: Summary = field(default_factory=lambda: _nothing())
+    summary: Summary = field(default_factory=lambda: _empty_summary())
 
     @property
     def records(self) -> int:
@@ -66,22 +74,22 @@ class Written:
     def rows(self) -> Mapping[str, int]:
         return self.summary.rows
 
-    def plus(self, other: "Written") -> "Written":
-        return Written(
+    def plus(self, other: "WriteTotals") -> "WriteTotals":
+        return WriteTotals(
             batches=self.batches + other.batches,
             size=self.size + other.size,
             summary=Summary(
                 records=self.records + other.records,
                 rows=_sums(self.rows, other.rows),
                 rejected=self.summary.rejected + other.summary.rejected,
-                aside=_sums(self.summary.aside, other.summary.aside),
+                skipped=_sums(self.summary.skipped, other.summary.skipped),
                 not_read=self.summary.not_read.plus(other.summary.not_read),
             ),
         )
 
 
-def _nothing() -> Summary:
-    return Summary(records=0, rows=dict.fromkeys(DECODED, 0), rejected=0, aside=dict.fromkeys(ASIDE, 0))
+def _empty_summary() -> Summary:
+    return Summary(records=0, rows=dict.fromkeys(DECODED, 0), rejected=0, skipped=dict.fromkeys(SKIP_REASONS, 0))
 
 
 def _sums(some: Mapping[str, int], others: Mapping[str, int]) -> Mapping[str, int]:
@@ -89,15 +97,15 @@ def _sums(some: Mapping[str, int], others: Mapping[str, int]) -> Mapping[str, in
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pace:
+class FollowSchedule:
     """How long a stream runs, and how often it writes: until it is stopped, or until all that is there now has been
     read."""
 
     interval: float = 10.0
-    ends_at_the_end: bool = False
+    stops_at_end: bool = False
 
 
-Say = Callable[[Written], None]
+OnBatch = Callable[[WriteTotals], None]
 """Called with the totals of each micro-batch."""
 
 
@@ -108,59 +116,59 @@ def follow(
     *,
     wanted: Wanted,
     choice: Choice,
-    pace: Pace,
-    say: Say,
+    schedule: FollowSchedule,
+    on_batch: OnBatch,
     warn: Warn,
     connector: Connector = PYTHON,
-) -> Written:
+) -> WriteTotals:
     """Streams until SIGINT or SIGTERM, or to the end of what is there. Continues from the folder's checkpoint.
 
     Call it in the main thread. Raises BadFolder, NothingToRead, ConnectionError, StreamingQueryException.
     """
     check_path(out)
     check_cluster(connection)
-    with alone(out):
-        return follow_alone(
+    with locked(out):
+        return follow_locked(
             spark,
             connection,
             out,
             wanted=wanted,
             choice=choice,
-            pace=pace,
-            say=say,
+            schedule=schedule,
+            on_batch=on_batch,
             warn=warn,
             connector=connector,
         )
 
 
-def follow_alone(
+def follow_locked(
     spark: SparkSession,
     connection: Connection,
     out: TablesFolder,
     *,
     wanted: Wanted,
     choice: Choice,
-    pace: Pace,
-    say: Say,
+    schedule: FollowSchedule,
+    on_batch: OnBatch,
     warn: Warn,
     connector: Connector = PYTHON,
     replaces: bool = False,
-) -> Written:
+) -> WriteTotals:
     """Streams like `follow`, for a caller that holds the lock of the folder. The content of the folder may be
     replaced."""
     trigger: dict[str, Any] = (
-        {"availableNow": True} if pace.ends_at_the_end else {"processingTime": f"{pace.interval} seconds"}
+        {"availableNow": True} if schedule.stops_at_end else {"processingTime": f"{schedule.interval} seconds"}
     )
     rows = connector.stream(spark, connection, wanted, choice)
     if replaces:
         clear(out)
     prepare(spark, out)
-    writing = Writing(out, say)
-    writer = rows.writeStream.foreachBatch(writing.write).trigger(**trigger)
-    with _until_told() as is_told, unread_told(connection, choice, warn):
+    batch_writer = BatchWriter(out, on_batch)
+    writer = rows.writeStream.foreachBatch(batch_writer.write).trigger(**trigger)
+    with _stop_on_signals() as is_stopping, unreadable_reported(connection, choice, warn):
         query = writer.option("checkpointLocation", out.location(CHECKPOINT)).start()
-        wait_for_end(query, is_told, writing)
-    return writing.written
+        wait_for_end(query, is_stopping, batch_writer)
+    return batch_writer.written
 
 
 def check_cluster(connection: Connection) -> None:
@@ -170,94 +178,94 @@ def check_cluster(connection: Connection) -> None:
         find_topics(connection, fetching, Choice(log_ends=False))
 
 
-class Writing:
+class BatchWriter:
     """Writes micro-batches to the tables."""
 
-    def __init__(self, out: TablesFolder, say: Say) -> None:
-        self.written = Written()
-        self.begun = _NONE
-        self.done = _NONE
+    def __init__(self, out: TablesFolder, on_batch: OnBatch) -> None:
+        self.written = WriteTotals()
+        self.begun = _NO_BATCH
+        self.done = _NO_BATCH
         self._out = out
-        self._say = say
+        self._on_batch = on_batch
 
     def write(self, packed: DataFrame, batch: int) -> None:
         """Writes one micro-batch. Spark calls it again with the same number if it does not know whether the batch was
         done."""
-        is_first = self.begun == _NONE
+        is_first = self.begun == _NO_BATCH
         self.begun = batch
         packed.persist(StorageLevel.MEMORY_AND_DISK)
         try:
-            brought = _brought(packed)
+            brought = _totals_of(packed)
             for table in DECODED:
                 if brought.rows[table]:
-                    overwrite(unpacked(packed, table), self._out, table, batch=batch)
+                    overwrite_batch(unpack_table(packed, table), self._out, table, batch=batch)
                 elif is_first:
-                    overwrite_by_none(packed.sparkSession, self._out, table, batch=batch)
+                    overwrite_with_empty(packed.sparkSession, self._out, table, batch=batch)
         finally:
             packed.unpersist()
         self.written = self.written.plus(brought)
-        self._say(brought)
+        self._on_batch(brought)
         self.done = batch
 
     @property
-    def is_at_it(self) -> bool:
+    def is_writing(self) -> bool:
         return self.begun > self.done
 
 
-def _brought(packed: DataFrame) -> Written:
+def _totals_of(packed: DataFrame) -> WriteTotals:
     """Counts the rows of a micro-batch on the driver: it has few packs, and a Spark job would take longer."""
     account = when(col("table") == SCANNED, col("content")).alias("account")
     packs = packed.select("table", "rows", account).collect()
     scanned = [row for pack in packs if pack.account is not None for row in rows_of(pack.account)]
     rows = {table: sum(pack.rows for pack in packs if pack.table == table) for table in DECODED}
-    rejected, not_read = rejections(unpacked(packed, REJECTED)) if rows[REJECTED] else (0, NotRead())
-    return Written(
+    rejected, not_read = rejections(unpack_table(packed, REJECTED)) if rows[REJECTED] else (0, NotRead())
+    return WriteTotals(
         batches=1,
         size=sum(row["bytes"] for row in scanned),
         summary=Summary(
             records=sum(row["records"] for row in scanned),
             rows=rows,
             rejected=rejected,
-            aside={name: sum(row[name] for row in scanned) for name in ASIDE},
+            skipped={name: sum(row[name] for row in scanned) for name in SKIP_REASONS},
             not_read=not_read,
         ),
     )
 
 
-def wait_for_end(query: StreamingQuery, is_told: threading.Event, writing: Writing) -> None:
+def wait_for_end(query: StreamingQuery, is_stopping: threading.Event, batch_writer: BatchWriter) -> None:
     """Waits until the query ends, or until it is asked to stop and the micro-batch in progress has been written."""
-    while not is_told.is_set():
-        if query.awaitTermination(_LOOK):
+    while not is_stopping.is_set():
+        if query.awaitTermination(_POLL_INTERVAL):
             return
     # The query ends anyway: a micro-batch that fails now is repeated at the next start.
     with suppress(StreamingQueryException):
-        if writing.is_at_it and _ends_within(_GRACE, query, lambda: not writing.is_at_it):
-            _ends_within(_MOMENT, query, lambda: not query.status["isTriggerActive"])
+        if batch_writer.is_writing and _ends_within(_BATCH_GRACE, query, lambda: not batch_writer.is_writing):
+            _ends_within(_COMMIT_GRACE, query, lambda: not query.status["isTriggerActive"])
     query.stop()
 
 
 def _ends_within(seconds: int, query: StreamingQuery, is_over: Callable[[], bool]) -> bool:
     """Waits until the condition holds or the query ends; returns False if the time ran out first."""
-    for _ in range(0, seconds, _LOOK):
-        if is_over() or query.awaitTermination(_LOOK):
+    for _ in range(0, seconds, _POLL_INTERVAL):
+        if is_over() or query.awaitTermination(_POLL_INTERVAL):
             return True
     return is_over()
 
 
 @contextmanager
-def _until_told() -> Iterator[threading.Event]:
+def _stop_on_signals() -> Iterator[threading.Event]:
     """Yields an event that the first SIGINT or SIGTERM sets; the second one does what it always does."""
-    is_told = threading.Event()
+    is_stopping = threading.Event()
     before = {number: signal.getsignal(number) for number in _STOPPING}
 
-    def tell(number: int, frame: object) -> None:
-        is_told.set()
+    def request_stop(number: int, frame: object) -> None:
+        is_stopping.set()
         signal.signal(number, before[signal.Signals(number)])
 
     for number in _STOPPING:
-        signal.signal(number, tell)
+        signal.signal(number, request_stop)
     try:
-        yield is_told
+        yield is_stopping
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

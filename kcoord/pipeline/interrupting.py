@@ -18,90 +18,92 @@ from pyspark.sql import SparkSession
 
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 _GRACE: Final = 10.0  # seconds for the JVM to delete its temporary files
-_PATIENCE: Final = 2 * _GRACE
-_AGAIN: Final = 0.1
+_JOIN_TIMEOUT: Final = 2 * _GRACE
+_POLL_INTERVAL: Final = 0.1
 
 
-class Interrupts:
+class InterruptHandler:
     """Receives the signals, in the main thread, and ends the JVM in another one."""
 
     def __init__(self) -> None:
-        self._before = {number: signal.getsignal(number) for number in _SIGNALS}
+        self._previous = {number: signal.getsignal(number) for number in _SIGNALS}
         self._is_starting = True
         self._is_over = threading.Event()
-        self._told: signal.Signals | None = None
+        self._received: signal.Signals | None = None
         self._ending = threading.Thread(target=self._end_jvm, daemon=True)
 
     @property
-    def is_told(self) -> bool:
-        return self._told is not None
+    def is_interrupted(self) -> bool:
+        return self._received is not None
 
-    def take(self) -> None:
+    def install(self) -> None:
         """Installs the handlers. A signal that is ignored (by nohup, or in a background job) stays ignored."""
-        for number, before in self._before.items():
-            signal.signal(number, signal.SIG_IGN if before is signal.SIG_IGN else self._hear)
+        for number, before in self._previous.items():
+            signal.signal(number, signal.SIG_IGN if before is signal.SIG_IGN else self._on_signal)
 
-    def started(self) -> None:
+    def on_started(self) -> None:
         """Marks Spark as started, and delivers a signal that came before."""
-        self.take()  # again: pyspark has installed its own handler of SIGINT
+        self.install()  # again: pyspark has installed its own handler of SIGINT
         self._is_starting = False
-        if self._told is not None:
-            self.happen()
+        if self._received is not None:
+            self.deliver()
 
-    def happen(self) -> None:
+    def deliver(self) -> None:
         """Delivers the received signal to the previous handler, once the JVM has ended."""
-        assert self._told is not None
-        self._ending.join(_PATIENCE)
-        self.give_back()
-        signal.raise_signal(self._told)
+        assert self._received is not None
+        self._ending.join(_JOIN_TIMEOUT)
+        self.restore()
+        signal.raise_signal(self._received)
 
-    def give_back(self) -> None:
+    def restore(self) -> None:
         self._is_over.set()
-        for number, before in self._before.items():
+        for number, before in self._previous.items():
             if before is not None:  # None stands for a handler that Python did not install
                 signal.signal(number, before)
 
-    def _hear(self, number: int, frame: object) -> None:
-        if self._told is None:
-            self._told = signal.Signals(number)
+    def _on_signal(self, number: int, frame: object) -> None:
+        if self._received is None:
+            self._received = signal.Signals(number)
             self._ending.start()
         if not self._is_starting:
-            self.happen()
+            self.deliver()
 
     def _end_jvm(self) -> None:
         """Ends the JVM. It runs in its own thread, which gets its own py4j connection."""
         gateway: Any = SparkContext._gateway
-        while gateway is None and not self._is_over.wait(_AGAIN):  # pyspark sets it once the JVM has reported its port
+        while gateway is None and not self._is_over.wait(
+            _POLL_INTERVAL
+        ):  # pyspark sets it once the JVM has reported its port
             gateway = SparkContext._gateway
         process: subprocess.Popen[bytes] | None = getattr(gateway, "proc", None)
         if process is not None:
-            _hush()
-            _end(process)
-            _forget()
+            _silence_accumulator_server()
+            _terminate(process)
+            _reset_pyspark()
         elif (context := SparkContext._active_spark_context) is not None:  # spark-submit owns the JVM
             with suppress(Exception):
                 context.cancelAllJobs()
 
 
 @contextmanager
-def interrupts() -> Iterator[Interrupts | None]:
+def interrupt_handler() -> Iterator[InterruptHandler | None]:
     """Handles interrupts while Spark starts and runs. Yields None outside the main thread, which gets no signals."""
     if threading.current_thread() is not threading.main_thread():
         yield None
         return
-    taken = Interrupts()
-    taken.take()
+    handler = InterruptHandler()
+    handler.install()
     try:
-        yield taken
+        yield handler
     except BaseException:
-        if taken.is_told:
-            taken.happen()
+        if handler.is_interrupted:
+            handler.deliver()
         raise
     finally:
-        taken.give_back()
+        handler.restore()
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
+def _terminate(process: subprocess.Popen[bytes]) -> None:
     process.terminate()
     try:
         process.wait(_GRACE)
@@ -113,14 +115,14 @@ def _end(process: subprocess.Popen[bytes]) -> None:
             process.stdin.close()
 
 
-def _hush() -> None:
+def _silence_accumulator_server() -> None:
     """Silences the accumulator server, which would print a traceback when the JVM's connection breaks."""
     server: Any = getattr(SparkContext._active_spark_context, "_accumulatorServer", None)
     if server is not None:
         server.handle_error = lambda *_: None
 
 
-def _forget() -> None:
+def _reset_pyspark() -> None:
     """Resets pyspark, so that the next session of this process starts another JVM."""
     SparkContext._gateway = SparkContext._jvm = SparkContext._active_spark_context = None
     SparkSession._instantiatedSession = None

@@ -7,11 +7,11 @@ from typing import Any, Final
 
 from pyspark.sql import SparkSession
 
-_OVER: Final = ("COMPLETE", "FAILED", "SKIPPED")
+_FINISHED: Final = ("COMPLETE", "FAILED", "SKIPPED")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Look:
+class ProgressSample:
     """The progress of Spark's stages since a moment. Rows and bytes are those written by tasks that have ended."""
 
     tasks: int = 0
@@ -19,8 +19,8 @@ class Look:
     rows: int = 0
     bytes: int = 0
 
-    def plus(self, other: "Look") -> "Look":
-        return Look(
+    def plus(self, other: "ProgressSample") -> "ProgressSample":
+        return ProgressSample(
             tasks=self.tasks + other.tasks,
             tasks_done=self.tasks_done + other.tasks_done,
             rows=self.rows + other.rows,
@@ -28,7 +28,7 @@ class Look:
         )
 
 
-class Watch:
+class ProgressSampler:
     """Samples the stages of a Spark session. Spark Connect does not expose them: then every sample is None.
 
     Each number is a call to the JVM, and a job that follows a cluster has stages without end, so stages that have
@@ -40,7 +40,7 @@ class Watch:
         self._store: Any = None
         self._next = 0
         """All stages before it are over, and in the sum."""
-        self._over = Look()
+        self._finished = ProgressSample()
         if java_session is not None:
             self._store = java_session.sparkContext().statusStore()
             from pyspark import SparkContext
@@ -50,19 +50,19 @@ class Watch:
 
     def begin(self) -> None:
         """Restarts the count: stages that exist now are not part of later samples."""
-        self._over = Look()
+        self._finished = ProgressSample()
         with suppress(Exception):  # the JVM may be about to end
             self._next = next((stage.stageId() + 1 for stage in self._newest_first()), self._next)
 
-    def look(self) -> Look | None:
+    def sample(self) -> ProgressSample | None:
         """Returns the sum of all stages since begin(), or None if there is none."""
         try:
-            sum_of_all, all_are_over = self._over, True
+            sum_of_all, all_are_over = self._finished, True
             for stage in reversed(list(self._newest_first())):
-                sum_of_all = sum_of_all.plus(_look_at(stage))
-                all_are_over = all_are_over and stage.status().toString() in _OVER
+                sum_of_all = sum_of_all.plus(_sample_of(stage))
+                all_are_over = all_are_over and stage.status().toString() in _FINISHED
                 if all_are_over:
-                    self._over, self._next = sum_of_all, stage.stageId() + 1
+                    self._finished, self._next = sum_of_all, stage.stageId() + 1
         except Exception:  # the JVM may be about to end; the job itself fails with the reason
             return None
         return sum_of_all if sum_of_all.tasks else None
@@ -79,10 +79,10 @@ class Watch:
             yield stage
 
 
-def _look_at(stage: Any) -> Look:
+def _sample_of(stage: Any) -> ProgressSample:
     if stage.status().toString() == "SKIPPED":  # its output exists already
-        return Look()
-    return Look(
+        return ProgressSample()
+    return ProgressSample(
         tasks=stage.numTasks(),
         tasks_done=stage.numCompleteTasks(),
         rows=stage.outputRecords(),

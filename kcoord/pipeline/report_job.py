@@ -5,10 +5,10 @@ from datetime import datetime
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 
-from kcoord.pipeline.decode_job import Say
+from kcoord.pipeline.decode_job import OnStep
 from kcoord.pipeline.decoding.row_filter import Wanted
 from kcoord.pipeline.derive_job import derive, hours_read
-from kcoord.pipeline.report.facts import Asked, gather
+from kcoord.pipeline.report.facts import ReportRequest, collect_facts
 from kcoord.pipeline.report.frames import Frames
 from kcoord.pipeline.report.model import Limits, ReportFacts
 from kcoord.pipeline.schemas import (
@@ -23,7 +23,7 @@ from kcoord.pipeline.schemas import (
     SCANNED,
 )
 from kcoord.pipeline.tables import TablesFolder
-from kcoord.pipeline.transforms.filters import of_groups, within
+from kcoord.pipeline.transforms.filters import filter_groups, filter_time
 from kcoord.pipeline.transforms.ownership import memberships
 from kcoord.pipeline.transforms.period import time_of
 
@@ -32,9 +32,9 @@ def report_facts(
     spark: SparkSession,
     tables: TablesFolder,
     wanted: Wanted,
-    say: Say,
+    on_step: OnStep,
     *,
-    place: str,
+    source_name: str,
     made_at: datetime,
     limits: Limits,
 ) -> ReportFacts:
@@ -42,28 +42,28 @@ def report_facts(
     since, until = time_of(wanted.since_ms), time_of(wanted.until_ms)
 
     def chosen(frame: DataFrame) -> DataFrame:
-        return within(of_groups(frame, wanted.groups), since, until)
+        return filter_time(filter_groups(frame, wanted.groups), since, until)
 
-    made = {table: derive(spark, tables, table, wanted, say) for table in (OWNERSHIP, REBALANCES)}
+    made = {table: derive(spark, tables, table, wanted, on_step) for table in (OWNERSHIP, REBALANCES)}
     # A group that stopped committing lags by its earlier commits, so lag is derived from all times and filtered later.
-    behind = derive(spark, tables, LAG, wanted, say)
+    behind = derive(spark, tables, LAG, wanted, on_step)
     decoded = {table: tables.read(spark, table) for table in (COMMITS, GENERATIONS, GROUP_EVENTS)}
     # A member may have joined before the requested time, so memberships are built from all times and filtered later.
-    stays = memberships(*(of_groups(decoded[table], wanted.groups) for table in (GENERATIONS, GROUP_EVENTS)))
-    members = within(stays, since, until).persist(StorageLevel.MEMORY_AND_DISK)
-    say("report")
+    stays = memberships(*(filter_groups(decoded[table], wanted.groups) for table in (GENERATIONS, GROUP_EVENTS)))
+    members = filter_time(stays, since, until).persist(StorageLevel.MEMORY_AND_DISK)
+    on_step("report")
     try:
-        return gather(
+        return collect_facts(
             Frames(
                 **{table: chosen(frame) for table, frame in (made | decoded).items()},
                 lag=behind,
                 log_ends=tables.read(spark, LOG_ENDS),
-                rejected=within(tables.read(spark, REJECTED), since, until),
+                rejected=filter_time(tables.read(spark, REJECTED), since, until),
                 scanned=tables.read(spark, SCANNED),
                 memberships=members,
             ),
-            Asked(
-                place=place,
+            ReportRequest(
+                source_name=source_name,
                 made_at=made_at,
                 since=since,
                 until=until,

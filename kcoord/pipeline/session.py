@@ -30,20 +30,20 @@ from typing import Final
 from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
-from kcoord.pipeline.errors import Unforeseen, is_sparks, said
-from kcoord.pipeline.interrupting import interrupts
+from kcoord.pipeline.errors import UnrecognizedFailure, is_from_spark, summarize_error
+from kcoord.pipeline.interrupting import interrupt_handler
 
 __all__ = [
     "NoMaster",
     "NoSpark",
+    "SparkConfig",
     "SparkSession",
-    "Wish",
     "check_java",
     "check_master",
     "check_spark",
+    "failure_in_log",
     "open_session",
     "settings_for",
-    "told_by",
 ]
 
 OLDEST_JAVA: Final = 17
@@ -55,11 +55,11 @@ _MASTER: Final = re.compile(
 _ADDRESS: Final = re.compile(r"(?P<host>[^,:]+):(?P<port>\d{1,5})")
 _LOOPBACK: Final = re.compile(r"localhost|127(\.\d{1,3}){3}")
 _JAVA_VERSION: Final = re.compile(r'version "(?:1\.)?(\d+)')
-_PATIENCE: Final = 5.0  # seconds for a master to take a connection
-_SUBMITTED: Final = "PYSPARK_GATEWAY_PORT"
+_CONNECT_TIMEOUT: Final = 5.0  # seconds for a master to take a connection
+_GATEWAY_PORT_VARIABLE: Final = "PYSPARK_GATEWAY_PORT"
 
 _EXITED: Final = "JAVA_GATEWAY_EXITED"
-_TELLS_NOTHING: Final = re.compile(
+_NOISE_LINE: Final = re.compile(
     r"WARNING: |Picked up |NOTE: |Using |Setting |To adjust |\S+ \S+ (WARN|INFO) |Error occurred during initialization"
 )
 """Matches log lines that every start writes, or that come before the line with the reason."""
@@ -106,7 +106,7 @@ class NoMaster(NoSpark):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
+class SparkConfig:
     """The configuration of the Spark session to open."""
 
     master: str | None = None
@@ -115,35 +115,38 @@ class Wish:
     """Spark settings that override ours."""
     log_bytes: int | None = None
     """About how many bytes of log are read, or have become the tables that are read; None if unknown."""
-    shows_noise: bool = False
+    shows_spark_log: bool = False
 
 
 @contextmanager
-def open_session(wish: Wish, environment: Mapping[str, str] = os.environ) -> Iterator[SparkSession]:
+def open_session(config: SparkConfig, environment: Mapping[str, str] = os.environ) -> Iterator[SparkSession]:
     """Opens a Spark session, or yields the one that this process has already. Raises NoSpark."""
-    check_spark(wish, environment)
-    is_submitted = _SUBMITTED in environment
-    master = wish.master or (None if is_submitted else _LOCAL)
-    if (there := SparkSession.getActiveSession()) is not None:
-        with _in_utc(there):
-            yield there
+    check_spark(config, environment)
+    is_submitted = _GATEWAY_PORT_VARIABLE in environment
+    master = config.master or (None if is_submitted else _LOCAL)
+    if (existing := SparkSession.getActiveSession()) is not None:
+        with _in_utc(existing):
+            yield existing
         return
-    with _noise_aside(shows_noise=wish.shows_noise or is_submitted) as aside, interrupts() as taken:
-        session = _start(master, wish, aside.path)
-        if taken is not None:
-            taken.started()
-        aside.stop()
+    with (
+        _output_redirected(shows_noise=config.shows_spark_log or is_submitted) as redirect,
+        interrupt_handler() as handler,
+    ):
+        session = _start(master, config, redirect.path)
+        if handler is not None:
+            handler.on_started()
+        redirect.stop()
         try:
             yield session
         finally:
-            if taken is None or not taken.is_told:
+            if handler is None or not handler.is_interrupted:
                 _stop(session)
 
 
-def check_spark(wish: Wish, environment: Mapping[str, str] = os.environ) -> None:
+def check_spark(config: SparkConfig, environment: Mapping[str, str] = os.environ) -> None:
     """Checks what can be known without starting Spark. Raises NoSpark, or NoMaster for a text that is no master."""
-    check_master(wish.master, environment)
-    is_there = _SUBMITTED in environment or SparkSession.getActiveSession() is not None
+    check_master(config.master, environment)
+    is_there = _GATEWAY_PORT_VARIABLE in environment or SparkSession.getActiveSession() is not None
     if not is_there:
         check_java(environment)
 
@@ -169,7 +172,7 @@ def _check_standalone(master: str) -> None:
         if address is None:
             raise NoMaster(f"--master {master}: say spark://HOST:PORT, several with commas between")
         try:
-            socket.create_connection((address["host"], int(address["port"])), _PATIENCE).close()
+            socket.create_connection((address["host"], int(address["port"])), _CONNECT_TIMEOUT).close()
         except (OSError, OverflowError) as error:
             problems.append(getattr(error, "strerror", None) or str(error))
         else:
@@ -186,12 +189,12 @@ def check_java(environment: Mapping[str, str]) -> None:
             f"there is no Java: Spark needs {OLDEST_JAVA} or newer; install it, or set JAVA_HOME to its folder"
         )
     try:
-        told = subprocess.run([java, "-version"], capture_output=True, timeout=60).stderr.decode(errors="replace")  # noqa: S603
+        output = subprocess.run([java, "-version"], capture_output=True, timeout=60).stderr.decode(errors="replace")  # noqa: S603
     except OSError as error:
         raise NoSpark(f"Java cannot be run: JAVA_HOME is {home}, and {java}: {error.strerror}") from None
     except subprocess.TimeoutExpired:
         raise NoSpark(f"Java does not answer: {java} -version") from None
-    version = _JAVA_VERSION.search(told)
+    version = _JAVA_VERSION.search(output)
     if version is None:
         raise NoSpark(f"{java} does not say which Java it is: Spark needs {OLDEST_JAVA} or newer")
     if int(version[1]) < OLDEST_JAVA:
@@ -199,13 +202,13 @@ def check_java(environment: Mapping[str, str]) -> None:
         raise NoSpark(f"Java {version[1]} is too old: Spark needs {OLDEST_JAVA} or newer; {where} leads to {java}")
 
 
-def _start(master: str | None, wish: Wish, log: Path | None) -> SparkSession:
+def _start(master: str | None, config: SparkConfig, log: Path | None) -> SparkSession:
     builder = SparkSession.builder.appName("kcoord pipeline")
-    for key, value in {**settings_for(master, wish.log_bytes), **wish.settings}.items():
+    for key, value in {**settings_for(master, config.log_bytes), **config.settings}.items():
         builder = builder.config(key, value)
     if master is not None:
         builder = builder.master(master)
-    _choose_python(wish.settings)
+    _choose_python(config.settings)
     try:
         session = builder.getOrCreate()
         session.conf.set(_TIME_ZONE, _UTC)
@@ -215,9 +218,9 @@ def _start(master: str | None, wish: Wish, log: Path | None) -> SparkSession:
                 session.conf.set(key, value)
         return session
     except Exception as error:
-        why = told_by(log) if log and _EXITED in str(error) else None
+        why = failure_in_log(log) if log and _EXITED in str(error) else None
         where = f"; Spark's log is {log}" if log else ""
-        raise NoSpark(f"Spark does not start: {(why or said(error)).rstrip('.')}{where}") from error
+        raise NoSpark(f"Spark does not start: {(why or summarize_error(error)).rstrip('.')}{where}") from error
 
 
 def _stop(session: SparkSession) -> None:
@@ -258,17 +261,17 @@ def _choose_python(settings: Mapping[str, str]) -> None:
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 
 
-def told_by(log: Path) -> str | None:
+def failure_in_log(log: Path) -> str | None:
     """Finds in its log why a JVM ended at once: packages that are missing, or the first line that is not noise."""
     text = log.read_text(errors="replace")
     if missing := [":".join(found) for found in dict.fromkeys(_UNRESOLVED.findall(text))]:
         return f"spark.jars.packages: {', '.join(missing)} cannot be found in any repository that Spark asks"
     lines = (line.strip() for line in text.splitlines())
-    return next((line for line in lines if line and not _TELLS_NOTHING.match(line)), None)
+    return next((line for line in lines if line and not _NOISE_LINE.match(line)), None)
 
 
 @dataclass(slots=True)
-class _Aside:
+class _OutputRedirect:
     """Redirects standard output and error to a file; without a path it does nothing."""
 
     path: Path | None
@@ -293,31 +296,31 @@ class _Aside:
 
 
 @contextmanager
-def _noise_aside(*, shows_noise: bool) -> Iterator[_Aside]:
+def _output_redirected(*, shows_spark_log: bool) -> Iterator[_OutputRedirect]:
     """Redirects the outputs while the JVM is started: it inherits those that its parent has then."""
-    if shows_noise:
-        yield _Aside(None)
+    if shows_spark_log:
+        yield _OutputRedirect(None)
         return
     handle, name = tempfile.mkstemp(prefix="kcoord-spark-", suffix=".log")
     os.close(handle)
-    aside = _Aside(log := Path(name))
-    aside.begin()
-    is_kept = False
+    redirect = _OutputRedirect(log := Path(name))
+    redirect.begin()
+    is_log_needed = False
     try:
-        yield aside
+        yield redirect
     except Exception as error:
-        is_kept = _names_log(error, log)
+        is_log_needed = _names_log(error, log)
         raise
     finally:
-        aside.stop()
-        if not is_kept:
+        redirect.stop()
+        if not is_log_needed:
             log.unlink(missing_ok=True)
 
 
 def _names_log(error: Exception, log: Path) -> bool:
     """Whether the log explains more than the error. If so, the error names the log."""
-    if isinstance(error, Unforeseen):
+    if isinstance(error, UnrecognizedFailure):
         error.log = log
-    elif is_sparks(error):
+    elif is_from_spark(error):
         error.add_note(f"Spark's log is {log}")
-    return isinstance(error, (NoSpark, Unforeseen)) or is_sparks(error)
+    return isinstance(error, (NoSpark, UnrecognizedFailure)) or is_from_spark(error)

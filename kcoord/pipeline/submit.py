@@ -14,8 +14,8 @@ from pathlib import Path
 def main() -> None:
     # Python puts the folder of the script first on sys.path: our modules would be importable under their short names.
     """Runs the command line of kcoord."""
-    own = Path(__file__).resolve().parent
-    sys.path[:] = [each for each in sys.path if not each or Path(each).resolve() != own]
+    package_folder = Path(__file__).resolve().parent
+    sys.path[:] = [each for each in sys.path if not each or Path(each).resolve() != package_folder]
     # Imported by name, since import-linter forbids the pipeline to depend on the commands above it.
     import_module("kcoord.commands.main").main()
 

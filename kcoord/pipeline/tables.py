@@ -19,7 +19,7 @@ from kcoord.pipeline.schemas import SCANNED, TABLES, spark_schema
 
 _DAY: Final = "date"
 _URL: Final = re.compile(r"file:|[a-z][a-z0-9+.-]+://")
-_WILD: Final = re.compile(r"[\\*?\[\]{}]")
+_GLOB_CHARACTERS: Final = re.compile(r"[\\*?\[\]{}]")
 _LOG_TO_PARQUET: Final = 8  # bytes of log per byte of Parquet: columns of names and times compress well
 CHECKPOINT: Final = "_checkpoint"
 """The folder next to the tables that stores how far a job that follows a cluster has come."""
@@ -42,15 +42,15 @@ def check_writable(folder: Path, *, named: Path) -> None:
 class TablesFolder:
     """A folder where tables are, or are to be written."""
 
-    place: str
+    uri: str
 
     @property
     def path(self) -> Path | None:
         """The local path, or None if only Spark can reach the folder."""
-        return None if _URL.match(self.place) else Path(self.place)
+        return None if _URL.match(self.uri) else Path(self.uri)
 
     @property
-    def is_whole(self) -> bool:
+    def is_complete(self) -> bool:
         """Whether a job has written all tables, as far as that is visible without Spark."""
         return self.path is None or (self.path / SCANNED).is_dir()
 
@@ -66,12 +66,12 @@ class TablesFolder:
         OSError."""
         if self.path is None:
             if replaces:
-                raise BadFolder(f"{self.place}: --overwrite is for folders of this machine; name another place")
+                raise BadFolder(f"{self.uri}: --overwrite is for folders of this machine; name another place")
             return
         if self.path.exists() and not self.path.is_dir():
-            raise BadFolder(f"{self.place} is a file: tables need a folder")
+            raise BadFolder(f"{self.uri} is a file: tables need a folder")
         if self.path.is_dir() and any(self.path.iterdir()):
-            self._check_room(self.path, replaces=replaces)
+            self._check_replaceable(self.path, replaces=replaces)
         self.path.mkdir(parents=True, exist_ok=True)
         check_writable(self.path, named=self.path)
 
@@ -81,15 +81,15 @@ class TablesFolder:
         for each in self.path.iterdir() if self.path is not None else ():
             shutil.rmtree(each)
 
-    def _check_room(self, path: Path, *, replaces: bool) -> None:
+    def _check_replaceable(self, path: Path, *, replaces: bool) -> None:
         others = [each.name for each in path.iterdir() if each.name not in (*TABLES, CHECKPOINT)]
         if others:
-            raise BadFolder(f"{self.place} has other things in it ({others[0]}): name a new folder, or an empty one")
+            raise BadFolder(f"{self.uri} has other things in it ({others[0]}): name a new folder, or an empty one")
         if not replaces:
-            raise BadFolder(f"{self.place} has tables in it already: name another folder, or say --overwrite")
+            raise BadFolder(f"{self.uri} has tables in it already: name another folder, or say --overwrite")
 
     @contextmanager
-    def kept_if_used(self) -> Iterator[None]:
+    def removed_if_unused(self) -> Iterator[None]:
         """Removes the folder if the block fails, unless it existed before or has content."""
         was_there = self.path is None or self.path.exists()
         try:
@@ -100,23 +100,23 @@ class TablesFolder:
                     self.path.rmdir()
             raise
 
-    def check_whole(self) -> None:
+    def check_complete(self) -> None:
         """Raises BadFolder if the tables are incomplete or missing. The caller has found no log segments here."""
-        if self.is_whole:
+        if self.is_complete:
             return
         assert self.path is not None
         if not self.path.exists():
-            raise BadFolder(f"{self.place}: no such folder")
+            raise BadFolder(f"{self.uri}: no such folder")
         if any((self.path / name).is_dir() for name in TABLES):
-            raise BadFolder(f"{self.place}: the job that wrote these tables did not end; run it again with --overwrite")
+            raise BadFolder(f"{self.uri}: the job that wrote these tables did not end; run it again with --overwrite")
         raise BadFolder(
-            f"{self.place}: neither tables of kcoord pipeline decode in it, nor segments of a log: "
+            f"{self.uri}: neither tables of kcoord pipeline decode in it, nor segments of a log: "
             "<topic>-<partition>/<20 digits>.log"
         )
 
     def read(self, spark: SparkSession, table: str) -> DataFrame:
-        place = _WILD.sub(r"\\\g<0>", self.location(table))  # Spark expands glob characters in paths
-        return spark.read.schema(spark_schema(table)).parquet(place).select(TABLES[table].schema.names)
+        pattern = _GLOB_CHARACTERS.sub(r"\\\g<0>", self.location(table))  # Spark expands glob characters in paths
+        return spark.read.schema(spark_schema(table)).parquet(pattern).select(TABLES[table].schema.names)
 
     def write(self, frame: DataFrame, table: str, *, replaces: bool = False) -> None:
         """Writes a whole table. A derived table may replace the one that was derived before."""
@@ -132,5 +132,5 @@ class TablesFolder:
     def location(self, name: str) -> str:
         """Returns the URL of a table for Spark. A path is on this machine, whatever Spark's default file system is."""
         if self.path is None:
-            return f"{self.place.rstrip('/')}/{name}"
+            return f"{self.uri.rstrip('/')}/{name}"
         return f"file:{self.path.absolute() / name}"

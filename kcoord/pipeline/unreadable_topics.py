@@ -17,21 +17,21 @@ from kcoord.pipeline.sources.live_log import GONE
 from kcoord.pipeline.sources.live_plan import Choice, NothingToRead, find_topics
 
 _INTERVAL: Final = 300.0
-_MOMENT: Final = 5.0  # seconds for a request that is in flight when the stream ends
+_JOIN_TIMEOUT: Final = 5.0  # seconds for a request that is in flight when the stream ends
 
 Warn = Callable[[str], None]
 """Called with what is not read, and why."""
 
 
-class Unread:
+class UnreadableTopics:
     """Asks the cluster what it refuses, and remembers what was reported."""
 
     def __init__(self, connection: Connection, choice: Choice) -> None:
         self._connection = connection
         self._choice = choice
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
 
-    def news(self) -> list[str]:
+    def new_refusals(self) -> list[str]:
         """Returns the refusals that are new. Returns none while the cluster does not answer: the stream retries or
         fails by itself."""
         try:
@@ -40,8 +40,8 @@ class Unread:
             refused = [str(error)]
         except Exception:  # only a warning: nothing depends on it
             return []
-        new = [each for each in dict.fromkeys(refused) if each not in self._told]
-        self._told.update(new)
+        new = [each for each in dict.fromkeys(refused) if each not in self._reported]
+        self._reported.update(new)
         return new
 
     def _refused(self) -> list[str]:
@@ -58,24 +58,26 @@ class Unread:
 
 
 @contextmanager
-def unread_told(connection: Connection, choice: Choice, warn: Warn, *, interval: float = _INTERVAL) -> Iterator[None]:
+def unreadable_reported(
+    connection: Connection, choice: Choice, warn: Warn, *, interval: float = _INTERVAL
+) -> Iterator[None]:
     """Warns of unreadable topics while the block runs."""
-    unread = Unread(connection, choice)
+    unread = UnreadableTopics(connection, choice)
     is_over = threading.Event()
 
-    def tell() -> None:
-        for each in unread.news():
+    def warn_of_new() -> None:
+        for each in unread.new_refusals():
             warn(each)
 
-    def tell_again_and_again() -> None:
+    def poll() -> None:
         while not is_over.wait(interval):
-            tell()
+            warn_of_new()
 
-    tell()
-    looking = threading.Thread(target=tell_again_and_again, daemon=True)
-    looking.start()
+    warn_of_new()
+    poller = threading.Thread(target=poll, daemon=True)
+    poller.start()
     try:
         yield
     finally:
         is_over.set()
-        looking.join(_MOMENT)
+        poller.join(_JOIN_TIMEOUT)

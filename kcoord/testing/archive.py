@@ -16,7 +16,7 @@ from .cache import locked
 from .cluster import wait_for_metadata
 from .errors import FixtureError
 from .java import Java, Jvm
-from .node import Node, choose_places
+from .node import Node, choose_broker_specs
 
 TRAINING_CLUSTER = "kcoord-training-clustA"
 DUMP_GRACE = 60.0
@@ -57,15 +57,15 @@ def _make(archive: Path, jvm: Jvm) -> None:
 
 
 def _train(recording: Jvm, plain: Jvm, folder: Path) -> None:
-    places = choose_places(1, {})
-    formatter = Node(plain, places[0], folder / "node")
-    formatter.prepare(places, {})
+    specs = choose_broker_specs(1, {})
+    formatter = Node(plain, specs[0], folder / "node")
+    formatter.prepare(specs, {})
     formatter.format(TRAINING_CLUSTER)
     formatter.formatted()
-    node = Node(recording, places[0], folder / "node")
+    node = Node(recording, specs[0], folder / "node")
     node.start()
     try:
         deadline = time.monotonic() + 60
-        wait_for_metadata(places[0].client_address, brokers=1, deadline=deadline, check=node.check)
+        wait_for_metadata(specs[0].client_address, brokers=1, deadline=deadline, check=node.check)
     finally:
         node.stop(grace=DUMP_GRACE)

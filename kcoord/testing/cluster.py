@@ -124,7 +124,7 @@ class ExistingCluster(Cluster):
         )
 
 
-def nothing_to_check() -> None:
+def no_check() -> None:
     """Checks nothing, for clusters whose processes cannot be seen."""
 
 
@@ -134,7 +134,7 @@ def wait_for_metadata(
     brokers: int,
     deadline: float,
     cluster_id: str | None = None,
-    check: Callable[[], None] = nothing_to_check,
+    check: Callable[[], None] = no_check,
 ) -> None:
     """Waits until the broker at this address reports so many live brokers: an open port alone serves nothing yet.
 
@@ -146,26 +146,26 @@ def wait_for_metadata(
     )
     while True:
         check()
-        seen = _ask(client)
-        if seen and seen.brokers >= brokers and cluster_id in (None, seen.cluster_id):
+        reply = _ask(client)
+        if reply and reply.brokers >= brokers and cluster_id in (None, reply.cluster_id):
             return
         if time.monotonic() > deadline:
-            alive = f"{seen.brokers} of {brokers} brokers" if seen else "none"
+            alive = f"{reply.brokers} of {brokers} brokers" if reply else "none"
             raise NotReadyError(f"Kafka at {address} is not ready in time: {alive} answered")
         time.sleep(0.05)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Seen:
+class _MetadataReply:
     """What a broker's metadata response contains."""
 
     brokers: int
     cluster_id: str | None
 
 
-def _ask(client: AdminClient) -> _Seen | None:
+def _ask(client: AdminClient) -> _MetadataReply | None:
     try:
         metadata = client.list_topics(timeout=0.5)
     except KafkaException:
         return None
-    return _Seen(brokers=len(metadata.brokers), cluster_id=metadata.cluster_id)
+    return _MetadataReply(brokers=len(metadata.brokers), cluster_id=metadata.cluster_id)

@@ -11,7 +11,7 @@ from .errors import MissingProgramError, NotOurClusterError, NotReadyError, Star
 from .jars import KAFKA_VERSION
 from .kafka import new_cluster_id
 from .node import free_ports
-from .properties import Place, server_properties, to_environment
+from .properties import BrokerSpec, server_properties, to_environment
 
 if TYPE_CHECKING:
     from testcontainers.core.container import DockerContainer
@@ -40,14 +40,14 @@ class DockerCluster(Cluster):
         self._advertised = dict(advertised or {})
         self._start_timeout = start_timeout
         self._docker_host = ""
-        self._places: list[Place] = []
+        self._specs: list[BrokerSpec] = []
         self._network: Network | None = None
         self._containers: dict[int, DockerContainer] = {}
         self._final_log = ""
 
     @property
     def bootstrap(self) -> str:
-        return ",".join(f"{self._docker_host}:{place.client_port}" for place in self._places)
+        return ",".join(f"{self._docker_host}:{spec.client_port}" for spec in self._specs)
 
     @property
     def brokers(self) -> tuple[Broker, ...]:
@@ -64,10 +64,10 @@ class DockerCluster(Cluster):
         if self.is_running:
             return self
         self._docker_host = docker_host()
-        self._places = container_places(self._broker_count, self._docker_host, self._advertised)
+        self._specs = container_specs(self._broker_count, self._docker_host, self._advertised)
         try:
             self._start_containers()
-            self._wait_until_ready(self._places)
+            self._wait_until_ready(self._specs)
         except BaseException:
             self.stop()
             raise
@@ -88,7 +88,7 @@ class DockerCluster(Cluster):
 
     def restart(self, node: int) -> None:
         self._containers[node].get_wrapped_container().restart()
-        self._wait_until_ready([place for place in self._places if self._is_up(place.node)])
+        self._wait_until_ready([spec for spec in self._specs if self._is_up(spec.node)])
 
     def log_tail(self) -> str:
         if not self._containers:
@@ -100,21 +100,21 @@ class DockerCluster(Cluster):
         from testcontainers.core.network import Network
 
         self._network = Network().create()
-        for place in self._places:
+        for spec in self._specs:
             container = DockerContainer(IMAGE)
-            container.with_network(self._network).with_network_aliases(place.host)
-            container.with_bind_ports(place.client_port, place.client_port)
-            for key, value in container_environment(place, self._places, self.cluster_id, self._properties).items():
+            container.with_network(self._network).with_network_aliases(spec.host)
+            container.with_bind_ports(spec.client_port, spec.client_port)
+            for key, value in container_environment(spec, self._specs, self.cluster_id, self._properties).items():
                 container.with_env(key, value)
-            self._containers[place.node] = container
+            self._containers[spec.node] = container
             container.start()
 
-    def _wait_until_ready(self, places: Sequence[Place]) -> None:
+    def _wait_until_ready(self, specs: Sequence[BrokerSpec]) -> None:
         deadline = time.monotonic() + self._start_timeout
-        for place in places:
-            address = f"{self._docker_host}:{place.client_port}"
+        for spec in specs:
+            address = f"{self._docker_host}:{spec.client_port}"
             try:
-                wait_for_metadata(address, brokers=len(places), cluster_id=self.cluster_id, deadline=deadline)
+                wait_for_metadata(address, brokers=len(specs), cluster_id=self.cluster_id, deadline=deadline)
             except NotReadyError as error:
                 raise StartError(f"{error}\n{self.log_tail()}") from error
 
@@ -124,10 +124,10 @@ class DockerCluster(Cluster):
         return bool(container.status == "running")
 
 
-def container_places(brokers: int, docker_host: str, advertised: Mapping[int, str]) -> list[Place]:
+def container_specs(brokers: int, docker_host: str, advertised: Mapping[int, str]) -> list[BrokerSpec]:
     """Returns brokers that reach each other by name, and that clients reach by the Docker host's ports."""
     return [
-        Place(
+        BrokerSpec(
             node=node,
             bind="",  # every interface of the container; no other container shares them
             host=f"kafka-{node}",
@@ -141,10 +141,10 @@ def container_places(brokers: int, docker_host: str, advertised: Mapping[int, st
 
 
 def container_environment(
-    place: Place, places: Sequence[Place], cluster_id: str, overrides: Mapping[str, str]
+    spec: BrokerSpec, specs: Sequence[BrokerSpec], cluster_id: str, overrides: Mapping[str, str]
 ) -> dict[str, str]:
     """Returns all variables that the image needs: given any property, it ignores its own defaults."""
-    properties = server_properties(place, places, log_dirs=DATA_DIR, overrides=overrides)
+    properties = server_properties(spec, specs, log_dirs=DATA_DIR, overrides=overrides)
     return {"CLUSTER_ID": cluster_id, **to_environment(properties)}
 
 

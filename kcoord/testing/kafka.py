@@ -14,7 +14,7 @@ from .cluster import Broker, Cluster, wait_for_metadata
 from .errors import NotReadyError, PortTakenError, StartError
 from .jars import kafka_jvm
 from .java import QUICK_FLAGS, Jvm
-from .node import Node, choose_places
+from .node import Node, choose_broker_specs
 
 START_ATTEMPTS = 3
 RESTART_GRACE = 30.0
@@ -58,11 +58,11 @@ class KafkaCluster(Cluster):
 
     @property
     def bootstrap(self) -> str:
-        return ",".join(node.place.client_address for node in self._nodes)
+        return ",".join(node.spec.client_address for node in self._nodes)
 
     def bootstrap_of(self, listener: str) -> str:
         """Returns host:port,host:port of one of the further listeners."""
-        return ",".join(f"{node.place.host}:{node.place.listeners[listener].port}" for node in self._nodes)
+        return ",".join(f"{node.spec.host}:{node.spec.listeners[listener].port}" for node in self._nodes)
 
     @property
     def brokers(self) -> tuple[Broker, ...]:
@@ -120,10 +120,10 @@ class KafkaCluster(Cluster):
 
     def _start_nodes(self, jvm: Jvm) -> None:
         self._folder = Path(tempfile.mkdtemp(prefix="kcoord-kafka-"))
-        places = choose_places(self._broker_count, self._advertised, self._listeners)
-        self._nodes = [Node(jvm, place, self._folder / f"node-{place.node}", flags=self._jvm_flags) for place in places]
+        specs = choose_broker_specs(self._broker_count, self._advertised, self._listeners)
+        self._nodes = [Node(jvm, spec, self._folder / f"node-{spec.node}", flags=self._jvm_flags) for spec in specs]
         for node in self._nodes:
-            node.prepare(places, self._properties)
+            node.prepare(specs, self._properties)
             node.format(self.cluster_id, scram_users=self._scram_users)
         for node in self._nodes:
             node.formatted()
@@ -140,7 +140,7 @@ class KafkaCluster(Cluster):
 
         deadline = time.monotonic() + self._start_timeout
         for node in nodes:
-            address = node.place.internal_address
+            address = node.spec.internal_address
             try:
                 wait_for_metadata(
                     address, brokers=len(nodes), cluster_id=self.cluster_id, deadline=deadline, check=check
@@ -170,8 +170,8 @@ def new_cluster_id() -> str:
 
 def _broker(node: Node) -> Broker:
     return Broker(
-        node=node.place.node,
-        port=node.place.client_port,
+        node=node.spec.node,
+        port=node.spec.client_port,
         pid=node.pid,
         log_path=node.log_path,
         data_dir=node.data_dir,

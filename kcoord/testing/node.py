@@ -11,7 +11,7 @@ from pathlib import Path
 from . import process
 from .errors import PortTakenError, StartError, tail
 from .java import QUICK_FLAGS, Jvm
-from .properties import Listener, Place, server_properties, to_text
+from .properties import BrokerSpec, Listener, server_properties, to_text
 
 # Below the ports that Linux (32768–60999) and macOS (49152–65535) give to outgoing connections, so that none of these
 # can occupy the port of a killed broker when it is restarted.
@@ -23,8 +23,8 @@ STARTED = "Kafka Server started"  # the last line of a start that succeeded
 class Node:
     """A broker that can be started, killed and started again in the same folder."""
 
-    def __init__(self, jvm: Jvm, place: Place, folder: Path, *, flags: Sequence[str] = QUICK_FLAGS) -> None:
-        self.place = place
+    def __init__(self, jvm: Jvm, spec: BrokerSpec, folder: Path, *, flags: Sequence[str] = QUICK_FLAGS) -> None:
+        self.spec = spec
         self.folder = folder
         self.data_dir = folder / "data"
         self.log_path = folder / "kafka.log"
@@ -38,10 +38,10 @@ class Node:
         """The process id; None while it is down."""
         return self._process.pid if self._process and self._process.poll() is None else None
 
-    def prepare(self, places: Sequence[Place], overrides: Mapping[str, str]) -> None:
+    def prepare(self, specs: Sequence[BrokerSpec], overrides: Mapping[str, str]) -> None:
         """Writes its properties and makes its folders."""
         self.folder.joinpath("tmp").mkdir(parents=True)
-        properties = server_properties(self.place, places, log_dirs=str(self.data_dir), overrides=overrides)
+        properties = server_properties(self.spec, specs, log_dirs=str(self.data_dir), overrides=overrides)
         self._properties_path.write_text(to_text(properties))
 
     def format(self, cluster_id: str, *, scram_users: Sequence[str] = ()) -> None:
@@ -97,7 +97,7 @@ class Node:
 
     @property
     def name(self) -> str:
-        return f"Kafka broker {self.place.node}"
+        return f"Kafka broker {self.spec.node}"
 
     @property
     def _properties_path(self) -> Path:
@@ -118,16 +118,16 @@ class Node:
             self._process = process.spawn(command, folder=self.folder, stdout=log, stderr=log)
 
 
-def choose_places(
+def choose_broker_specs(
     brokers: int, advertised: Mapping[int, str], listeners: Mapping[str, str] | None = None
-) -> list[Place]:
+) -> list[BrokerSpec]:
     """Chooses free loopback ports for so many brokers, numbered from 1; further listeners are protocols by name."""
     more = listeners or {}
     ports = iter(free_ports((3 + len(more)) * brokers))
-    places = []
+    specs = []
     for node in range(1, brokers + 1):
         client_port = next(ports)
-        place = Place(
+        spec = BrokerSpec(
             node=node,
             bind=HOST,
             host=HOST,
@@ -137,8 +137,8 @@ def choose_places(
             advertised=advertised.get(node, f"{HOST}:{client_port}"),
             listeners={name: Listener(protocol=protocol, port=next(ports)) for name, protocol in more.items()},
         )
-        places.append(place)
-    return places
+        specs.append(spec)
+    return specs
 
 
 def free_ports(count: int) -> list[int]:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from kcoord.testing.proxy import ProxyProcess
     from kcoord.testing.tools import JavaTools
 
-LEFT_OUT = "KCOORD_TEST_NO_KAFKA=1: tests against the real Kafka are left out"
+SKIP_NOTICE = "KCOORD_TEST_NO_KAFKA=1: tests against the real Kafka are left out"
 CLUSTER_FIXTURES = {
     "kafka_cluster",
     "kafka_cluster_factory",
@@ -92,12 +92,12 @@ def kcoord_proxy_factory(pytestconfig: pytest.Config) -> "Iterator[Callable[...,
 
 
 def pytest_report_header() -> str | None:
-    return LEFT_OUT if _without_kafka() else None
+    return SKIP_NOTICE if _without_kafka() else None
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     if _without_kafka():
-        terminalreporter.write_line(LEFT_OUT, yellow=True)
+        terminalreporter.write_line(SKIP_NOTICE, yellow=True)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
@@ -143,7 +143,7 @@ def _forget_stopped(clusters: list[Any]) -> None:
 
 def _skip_without_kafka() -> None:
     if _without_kafka():
-        pytest.skip(LEFT_OUT)
+        pytest.skip(SKIP_NOTICE)
 
 
 def _without_kafka() -> bool:

@@ -121,7 +121,7 @@ class CapturedProcess:
         try:
             return self._process.wait(timeout)
         except subprocess.TimeoutExpired:
-            raise TimedOutError(f"{self.name} has not ended within {timeout:g} s\n{self.last_words()}") from None
+            raise TimedOutError(f"{self.name} has not ended within {timeout:g} s\n{self.output_tail()}") from None
 
     def wait_for(self, text: str, *, timeout: float) -> str:
         """Returns the first line of stdout with the text. Raises TimedOutError if it ends or the time is up."""
@@ -133,13 +133,13 @@ class CapturedProcess:
                 return found
             if has_ended:
                 raise TimedOutError(
-                    f"{self.name} ended with exit code {self.exit_code} without {text!r}\n{self.last_words()}"
+                    f"{self.name} ended with exit code {self.exit_code} without {text!r}\n{self.output_tail()}"
                 )
             if time.monotonic() > deadline:
-                raise TimedOutError(f"{self.name} has not said {text!r} within {timeout:g} s\n{self.last_words()}")
+                raise TimedOutError(f"{self.name} has not said {text!r} within {timeout:g} s\n{self.output_tail()}")
             time.sleep(0.02)
 
-    def last_words(self) -> str:
+    def output_tail(self) -> str:
         """Returns the last lines of its stdout and stderr."""
         return f"stdout:\n{tail(self.stdout(), 20)}\nstderr:\n{tail(self.stderr())}"
 

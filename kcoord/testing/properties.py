@@ -14,7 +14,7 @@ class Listener:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class BrokerSpec:
     """Where one broker listens, and the address that it advertises to clients."""
 
     node: int
@@ -43,10 +43,10 @@ class Place:
 
 
 def server_properties(
-    place: Place, places: Sequence[Place], *, log_dirs: str, overrides: Mapping[str, str]
+    spec: BrokerSpec, specs: Sequence[BrokerSpec], *, log_dirs: str, overrides: Mapping[str, str]
 ) -> dict[str, str]:
     """Returns all properties of this broker; the overrides win."""
-    return {**_topology(place, places), "log.dirs": log_dirs, **_sizes(len(places)), **overrides}
+    return {**_topology(spec, specs), "log.dirs": log_dirs, **_sizes(len(specs)), **overrides}
 
 
 def to_text(properties: Mapping[str, str]) -> str:
@@ -60,24 +60,24 @@ def to_environment(properties: Mapping[str, str]) -> dict[str, str]:
     return {f"KAFKA_{key.translate(escapes).upper()}": value for key, value in properties.items()}
 
 
-def _topology(place: Place, places: Sequence[Place]) -> dict[str, str]:
-    voters = [f"{other.node}@{other.controller_address}" for other in places]
+def _topology(spec: BrokerSpec, specs: Sequence[BrokerSpec]) -> dict[str, str]:
+    voters = [f"{other.node}@{other.controller_address}" for other in specs]
     # The brokers talk over the listener INTERNAL, so a proxy in front of CLIENT sees clients only, and CLIENT can have
     # another security protocol without affecting the rest.
-    more = place.listeners
-    listeners = {"CLIENT": place.client_port, "INTERNAL": place.internal_port, "CONTROLLER": place.controller_port}
+    more = spec.listeners
+    listeners = {"CLIENT": spec.client_port, "INTERNAL": spec.internal_port, "CONTROLLER": spec.controller_port}
     protocols = dict.fromkeys(listeners, "PLAINTEXT") | {name: each.protocol for name, each in more.items()}
     listeners |= {name: each.port for name, each in more.items()}
-    advertised = {"CLIENT": place.advertised, "INTERNAL": place.internal_address}
-    advertised |= {name: f"{place.host}:{each.port}" for name, each in more.items()}
+    advertised = {"CLIENT": spec.advertised, "INTERNAL": spec.internal_address}
+    advertised |= {name: f"{spec.host}:{each.port}" for name, each in more.items()}
     return {
         "process.roles": "broker,controller",
-        "node.id": str(place.node),
+        "node.id": str(spec.node),
         "controller.quorum.voters": ",".join(voters),
         "controller.listener.names": "CONTROLLER",
         "inter.broker.listener.name": "INTERNAL",
         "listener.security.protocol.map": ",".join(f"{name}:{protocol}" for name, protocol in protocols.items()),
-        "listeners": ",".join(f"{name}://{place.bind}:{port}" for name, port in listeners.items()),
+        "listeners": ",".join(f"{name}://{spec.bind}:{port}" for name, port in listeners.items()),
         "advertised.listeners": ",".join(f"{name}://{each}" for name, each in advertised.items()),
     }
 

@@ -255,20 +255,20 @@ def _measured(section: str, contest: Contest, folder: Path) -> Runs:
 
 
 def _measure(contest: Contest, folder: Path) -> Runs:
-    seen: dict[str, list[Run]] = {name: [] for name in contest.commands}
+    results: dict[str, list[Run]] = {name: [] for name in contest.commands}
     slow: set[str] = set()
     for number in range(contest.rounds + 1):
         for name in [name for name in contest.commands if name not in slow]:
             run = _run(contest.commands[name], folder)
-            said = _output(folder).read_text().count(contest.word) if contest.word else 0
-            assert said >= contest.count or name == START_UP, (
-                f"{name} said {contest.word} {said} times, not {contest.count}"
+            word_count = _output(folder).read_text().count(contest.word) if contest.word else 0
+            assert word_count >= contest.count or name == START_UP, (
+                f"{name} said {contest.word} {word_count} times, not {contest.count}"
             )
             if run.seconds > SLOW:
                 slow.add(name)
             if number or name in slow:  # the first round is for caches and the broker's compilers
-                seen[name].append(run)
-    return seen
+                results[name].append(run)
+    return results
 
 
 def _run(command: Command, folder: Path) -> Run:
@@ -320,8 +320,8 @@ def _judge(seen: Mapping[str, Runs]) -> None:
     rows = [["aim", "seen", "target", "met"]]
     medians = {section: [_seconds(runs) for runs in of_all.values()] for section, of_all in seen.items()}
 
-    def judge(aim: str, value: str, target: str, is_met: bool) -> None:
-        rows.append([aim, value, target, "yes" if is_met else "NO"])
+    def judge(goal: str, value: str, target: str, is_met: bool) -> None:
+        rows.append([goal, value, target, "yes" if is_met else "NO"])
 
     for section, target in (("describe", FASTER_DESCRIBE), ("thousand", FASTER_THOUSAND)):
         if section in medians:

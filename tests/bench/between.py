@@ -55,6 +55,6 @@ class Relay:
 def relay_version() -> str:
     """Returns the name and version, such as `haproxy 2.6.12`."""
     assert HAPROXY, "ask whether it is there first"
-    said = subprocess.run([HAPROXY, "-v"], capture_output=True, text=True, check=True).stdout
-    version = re.search(r"version (\d[\d.]*\d)", said)
+    output = subprocess.run([HAPROXY, "-v"], capture_output=True, text=True, check=True).stdout
+    version = re.search(r"version (\d[\d.]*\d)", output)
     return f"haproxy {version[1] if version else '?'}"

@@ -69,11 +69,11 @@ def start(verb: str, bootstrap: str, topic: str, **options: Any) -> "subprocess.
 
 def finish(process: "subprocess.Popen[str]") -> Passed:
     try:
-        said, _ = process.communicate(timeout=2 * TIMEOUT)
+        output, _ = process.communicate(timeout=2 * TIMEOUT)
     finally:
         process.kill()
         process.wait()
-    return Passed(**json.loads(said))
+    return Passed(**json.loads(output))
 
 
 def _run(verb: str, bootstrap: str, topic: str, **options: Any) -> Passed:

@@ -33,8 +33,8 @@ from kcoord.groups.records import Record as Fact
 from kcoord.offsets_log.encoding import key_values
 from kcoord.offsets_log.record_codec import read_key, read_value
 from kcoord.pipeline.decoding.decode import decode_range
-from kcoord.pipeline.decoding.locate import locate
-from kcoord.pipeline.decoding.scan import Piece, Plain, plain_parts, read_pieces
+from kcoord.pipeline.decoding.locate import locate_records
+from kcoord.pipeline.decoding.scan import DecompressedBatches, Piece, decompressed_parts, read_pieces
 from kcoord.pipeline.decoding.segments import SegmentRange, find_segments, plan_ranges
 from kcoord.pipeline.schemas import COMMITS, TABLES
 from kcoord.protocol.records.batch import split_batches
@@ -159,10 +159,10 @@ def _scan(ranges: list[SegmentRange], records: int) -> int:
 def _locate(ranges: list[SegmentRange], records: int) -> int:
     found = 0
     for piece in _pieces(ranges):
-        for part in plain_parts(piece, np.ones(len(piece.headers), np.bool_)):
-            assert isinstance(part, Plain)
+        for part in decompressed_parts(piece, np.ones(len(piece.headers), np.bool_)):
+            assert isinstance(part, DecompressedBatches)
             counts = part.headers["record_count"].astype(np.int64)
-            found += len(locate(part.arena, part.starts, part.ends, counts)[0])
+            found += len(locate_records(part.buffer, part.starts, part.ends, counts)[0])
     return found
 
 

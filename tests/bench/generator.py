@@ -92,5 +92,5 @@ class Generator:
             command += [f"-{name.replace('_', '-')}", str(value)]
         ran = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT)
         assert ran.returncode == 0, f"{' '.join(command)}\n{ran.stderr}"
-        said: dict[str, Any] = json.loads(ran.stdout)
-        return said
+        result: dict[str, Any] = json.loads(ran.stdout)
+        return result

@@ -40,7 +40,7 @@ MORE_REQUESTS, FASTER_REBALANCE = 2.0, 1.0
 KCOORD, KAFKA = "kcoord", "Kafka"
 GROUP_SETTINGS = {**SETTINGS, "offsets.topic.num.partitions": "50", "group.initial.rebalance.delay.ms": "0"}
 RIVALS: dict[str, Prepared] = {
-    KCOORD: Kcoord(GROUP_SETTINGS, is_kept=True),
+    KCOORD: Kcoord(GROUP_SETTINGS, has_data_dir=True),
     KAFKA: Kafka(SCRIPT_FLAGS, uses_archive=False, settings=GROUP_SETTINGS),
 }
 SECTIONS = ("heartbeats", "commits", "rebalances", "growth")

@@ -26,7 +26,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from kcoord.pipeline.decoding.segments import SegmentRange, find_segments, plan_ranges
-from kcoord.pipeline.session import Wish, open_session
+from kcoord.pipeline.session import SparkConfig, open_session
 from tests.bench.decode import Shape, naive_rate, segment_of
 from tests.bench.machine import machine, table
 from tests.bench.pipeline_job import ROUNDS, best, job, jvm, timed
@@ -46,7 +46,7 @@ def main(millions: int = MILLIONS) -> None:
     print(f"{millions:,} million commits in segments to rows of Spark, the best of {ROUNDS} rounds\n{machine()}\n")
     with tempfile.TemporaryDirectory(prefix="kcoord-bench-") as folder:
         segments = Segments(Path(folder))
-        with open_session(Wish(master=f"local[{CORES[-1]}]")) as spark:
+        with open_session(SparkConfig(master=f"local[{CORES[-1]}]")) as spark:
             check_sql(spark, segments)
             compare(spark, segments, millions)
             grow(spark, segments)
@@ -62,23 +62,23 @@ class Segments:
         self._one = segment_of(Shape(name="one", batch=500), SEGMENT_RECORDS, folder / "one")[0].segment.path
 
     def path(self, millions: int) -> Path:
-        place = self._folder / f"segments-{millions}"
-        if not place.exists():
+        folder = self._folder / f"segments-{millions}"
+        if not folder.exists():
             for number in range(millions):
-                partition = place / f"__consumer_offsets-{number}"
+                partition = folder / f"__consumer_offsets-{number}"
                 partition.mkdir(parents=True)
                 (partition / self._one.name).hardlink_to(self._one)
-        return place
+        return folder
 
     def ranges(self, millions: int) -> list[SegmentRange]:
         return plan_ranges(find_segments(self.path(millions)))
 
     def raw(self, millions: int) -> Path:
         """Returns the same data as Parquet files of keys and values."""
-        place = self._folder / f"raw-{millions}"
-        if not place.exists():
-            raw_parquet(self.ranges(millions), place)
-        return place
+        folder = self._folder / f"raw-{millions}"
+        if not folder.exists():
+            raw_parquet(self.ranges(millions), folder)
+        return folder
 
 
 def check_sql(spark: SparkSession, segments: Segments) -> None:

@@ -9,13 +9,13 @@ import sys
 from pathlib import Path
 
 from kcoord.pipeline.decoding.segments import find_segments, plan_ranges
-from kcoord.pipeline.session import Wish, open_session
+from kcoord.pipeline.session import SparkConfig, open_session
 from tests.bench.pipeline_job import best, job
 
 
 def main(cores: int, folder: Path) -> None:
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:cores])
-    with open_session(Wish(master=f"local[{cores}]")) as spark:
+    with open_session(SparkConfig(master=f"local[{cores}]")) as spark:
         print(best({"job": lambda: job(spark, plan_ranges(find_segments(folder)))})["job"].wall)
 
 

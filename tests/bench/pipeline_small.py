@@ -25,11 +25,11 @@ from tests.bench.small_cluster import write_small_cluster
 PR_SET_CHILD_SUBREAPER = 36
 IN_ONE_GO = "report of segments"
 COMMANDS = {
-    "decode": ("decode", "{logs}", "--out", "{own}/tables"),
-    "rebalances": ("rebalances", "{own}/tables"),
-    "lag": ("lag", "{own}/tables"),
-    "report": ("report", "{own}/tables", "--out", "{own}/report.html"),
-    IN_ONE_GO: ("report", "{logs}", "--out", "{own}/in-one-go.html"),
+    "decode": ("decode", "{logs}", "--out", "{folder}/tables"),
+    "rebalances": ("rebalances", "{folder}/tables"),
+    "lag": ("lag", "{folder}/tables"),
+    "report": ("report", "{folder}/tables", "--out", "{folder}/report.html"),
+    IN_ONE_GO: ("report", "{logs}", "--out", "{folder}/in-one-go.html"),
 }
 
 
@@ -41,10 +41,10 @@ def main(*others: str) -> None:
         took: dict[str, dict[str, Took]] = {name: {} for name in COMMANDS}
         for command, arguments in COMMANDS.items():
             for label, python in pythons.items():
-                own = Path(folder, label)
-                own.mkdir(exist_ok=True)
-                filled = [each.format(logs=f"{folder}/logs", own=own) for each in arguments]
-                took[command][label] = run([python, "-m", "kcoord.commands", "pipeline", *filled], folder=own)
+                label_folder = Path(folder, label)
+                label_folder.mkdir(exist_ok=True)
+                filled = [each.format(logs=f"{folder}/logs", folder=label_folder) for each in arguments]
+                took[command][label] = run([python, "-m", "kcoord.commands", "pipeline", *filled], folder=label_folder)
                 print(f"{command}, {label}: {took[command][label]}", file=sys.stderr, flush=True)
     print(table(rows_of(took, [*pythons])), "\n")
 

@@ -18,9 +18,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from kcoord.pipeline.decoding.locate import locate
+from kcoord.pipeline.decoding.locate import locate_records
 from kcoord.pipeline.decoding.records import times
-from kcoord.pipeline.decoding.scan import Piece, Plain, plain_parts, read_pieces
+from kcoord.pipeline.decoding.scan import DecompressedBatches, Piece, decompressed_parts, read_pieces
 from kcoord.pipeline.decoding.segments import SegmentRange
 from kcoord.pipeline.schemas import COMMITS, TABLES
 from kcoord.pipeline.sources.segment_source import RangesPartition, SegmentReader, ranges_text
@@ -70,18 +70,18 @@ def raw_parquet(ranges: list[SegmentRange], folder: Path) -> None:
         with pq.ParquetWriter(folder / f"part-{number}.parquet", _RAW) as writer:
             for piece in read_pieces(each):
                 assert isinstance(piece, Piece)
-                for part in plain_parts(piece, np.ones(len(piece.headers), np.bool_)):
-                    assert isinstance(part, Plain)
+                for part in decompressed_parts(piece, np.ones(len(piece.headers), np.bool_)):
+                    assert isinstance(part, DecompressedBatches)
                     writer.write_batch(_raw_rows(each, part))
 
 
-def _raw_rows(segment_range: SegmentRange, part: Plain) -> pa.RecordBatch:
+def _raw_rows(segment_range: SegmentRange, part: DecompressedBatches) -> pa.RecordBatch:
     headers = part.headers
-    found, _ = locate(part.arena, part.starts, part.ends, headers["record_count"].astype(np.int64))
+    found, _ = locate_records(part.buffer, part.starts, part.ends, headers["record_count"].astype(np.int64))
     segment, of = segment_range.segment, found.batches
-    values = part.arena.spans(found.value_starts, found.value_ends)
+    values = part.buffer.spans(found.value_starts, found.value_ends)
     columns = [
-        part.arena.spans(found.key_starts, found.key_ends),
+        part.buffer.spans(found.key_starts, found.key_ends),
         pc.if_else(pa.array(found.has_value), values, pa.scalar(None, pa.binary())),
         pa.repeat(pa.scalar(segment.partition, pa.int32()), len(of)),
         pa.repeat(pa.scalar(segment.base_offset, pa.int64()), len(of)),

@@ -25,7 +25,7 @@ from tests.bench.between import HAPROXY, Proxy, Relay, relay_version
 from tests.bench.machine import machine, table
 from tests.bench.servers import SCRIPT_FLAGS, Kafka, Prepared, Running
 from tests.bench.trip_requests import Requests, broker_address
-from tests.bench.trips import Schedule, Traveller, Trips, Way
+from tests.bench.trips import Route, Schedule, Traveller, Trips
 
 DIRECT, RELAY, PROXY = "direct", "haproxy", "kcoord"
 MOST_ADDED, LEAST_THROUGHPUT = 2.0, 0.5
@@ -72,7 +72,7 @@ class Bench:
 
     def measure(self, frame_for: Callable[[str], bytes], schedule: Schedule, *, is_constant: bool = True) -> Measured:
         """Measures all ways; `frame_for` returns the frame for an address."""
-        ways = {name: Way(address=address, frame=frame_for(address)) for name, address in self.addresses.items()}
+        ways = {name: Route(address=address, frame=frame_for(address)) for name, address in self.addresses.items()}
         before = {name: middle.cpu_seconds() for name, middle in self.middles.items()}
         trips = self.traveller.measure(ways, schedule, is_constant=is_constant)
         used = {name: middle.cpu_seconds() - before[name] for name, middle in self.middles.items()}

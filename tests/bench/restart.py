@@ -25,7 +25,7 @@ from kcoord.errors import ErrorCode
 from kcoord.testing.node import HOST, free_ports
 from tests.bench import client
 from tests.bench.machine import machine, table
-from tests.bench.servers import SCRIPT_FLAGS, Again, Kafka, Running
+from tests.bench.servers import SCRIPT_FLAGS, Kafka, PreparedBefore, Running
 
 ROUNDS = 3
 COUNTS = (100_000, 1_000_000)
@@ -65,7 +65,7 @@ def _measure(count: int) -> dict[str, list[Restart]]:
     groups = [f"group-{number}" for number in range(count // PARTITIONS)]
     with _folder() as home:
         command, port = Kafka(SCRIPT_FLAGS, uses_archive=False, settings=SETTINGS).prepare(home)
-        with Running(Again(command, port)) as broker:
+        with Running(PreparedBefore(command, port)) as broker:
             client.create_topic(broker.bootstrap, TOPIC, partitions=PARTITIONS)
             _commit(port, groups or ["nobody"])
         (logs,) = home.rglob("__consumer_offsets-0")
@@ -73,7 +73,7 @@ def _measure(count: int) -> dict[str, list[Restart]]:
         our_port = free_ports(1)[0]
         kcoord = str(Path(sys.executable).parent / "kcoord")
         ours = [kcoord, "serve", "--listen", f"{HOST}:{our_port}", "--data-dir", str(home / "copy")]
-        rivals = {KCOORD: Again(ours, our_port), KAFKA: Again(command, port)}
+        rivals = {KCOORD: PreparedBefore(ours, our_port), KAFKA: PreparedBefore(command, port)}
         asked = _one_of_each_partition(groups or ["nobody"])
         seen: dict[str, list[Restart]] = {name: [] for name in rivals}
         for _ in range(ROUNDS):

@@ -17,12 +17,12 @@ from kcoord.client.client import Client
 from kcoord.testing.jars import kafka_jvm
 from kcoord.testing.java import QUICK_FLAGS
 from kcoord.testing.kafka import new_cluster_id
-from kcoord.testing.node import HOST, Node, choose_places, free_ports
+from kcoord.testing.node import HOST, Node, choose_broker_specs, free_ports
 
 METADATA = 3
 START_TIMEOUT = 120.0
 STOP_TIMEOUT = 30.0  # a broker that is killed would check its logs at the next start
-SETTLE = 4.0  # before the clock starts: the previous server, its files and its heap must be gone
+COOLDOWN = 4.0  # before the clock starts: the previous server, its files and its heap must be gone
 # The flags of bin/kafka-server-start.sh and bin/kafka-run-class.sh.
 SCRIPT_FLAGS = (
     "-Xmx1G",
@@ -47,16 +47,16 @@ class Prepared(Protocol):
 
 
 class Kcoord:
-    def __init__(self, settings: Mapping[str, str] = SETTINGS, *, is_kept: bool = False) -> None:
+    def __init__(self, settings: Mapping[str, str] = SETTINGS, *, has_data_dir: bool = False) -> None:
         """`has_data_dir` stores records in a data folder, as a broker does."""
         self._settings = settings
-        self._is_kept = is_kept
+        self._has_data_dir = has_data_dir
 
     def prepare(self, folder: Path) -> tuple[list[str], int]:
         """Returns the command of `kcoord serve` on a free port."""
         port = free_ports(1)[0]
         options = [f"--set={name}={value}" for name, value in self._settings.items()]
-        options += [f"--data-dir={folder / 'data'}"] if self._is_kept else []
+        options += [f"--data-dir={folder / 'data'}"] if self._has_data_dir else []
         command = str(Path(sys.executable).parent / "kcoord")
         return [command, "serve", "--listen", f"{HOST}:{port}", *options], port
 
@@ -72,17 +72,17 @@ class Kafka:
         jvm = kafka_jvm()
         if not self._uses_archive:
             jvm = replace(jvm, archive_flags=())
-        (place,) = choose_places(1, {})
-        node = Node(jvm, place, folder / "node", flags=self._flags)
-        node.prepare([place], self._settings)
+        (spec,) = choose_broker_specs(1, {})
+        node = Node(jvm, spec, folder / "node", flags=self._flags)
+        node.prepare([spec], self._settings)
         node.format(new_cluster_id())
         node.formatted()
         arguments = ("kafka.Kafka", str(node.folder / "server.properties"))
         command = jvm.command(*arguments, temp_folder=folder / "node" / "tmp", flags=self._flags, log_level="info")
-        return command, place.client_port
+        return command, spec.client_port
 
 
-class Again:
+class PreparedBefore:
     """A server that was prepared before, on the same folder."""
 
     def __init__(self, command: Sequence[str], port: int) -> None:
@@ -110,7 +110,7 @@ class Running:
         self._folder = Path(tempfile.mkdtemp(prefix="kcoord-bench-"))
         try:
             command, self.port = self._prepared.prepare(self._folder)
-            time.sleep(SETTLE)
+            time.sleep(COOLDOWN)
             with self._folder.joinpath("log").open("wb") as log:
                 self.started = started = time.perf_counter()
                 self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)

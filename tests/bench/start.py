@@ -28,7 +28,7 @@ FASTER_START, LESS_IDLE, LESS_LOADED = 15, 6, 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
+class Measurement:
     """The measurements of one server in one round; memory in MiB."""
 
     start_seconds: float
@@ -40,22 +40,22 @@ class Seen:
 
 def main(rounds: int = ROUNDS) -> None:
     print(f"start and memory: the median of {rounds} rounds\n{machine()}\n")
-    seen: dict[str, list[Seen]] = {name: [] for name in SERVERS}
+    seen: dict[str, list[Measurement]] = {name: [] for name in SERVERS}
     for _ in range(rounds):
         for name, prepared in SERVERS.items():
             with Running(prepared) as server:
-                seen[name].append(_look(server))
+                seen[name].append(_measure(server))
     print(table(_rows(seen)), "\n")
     print(table(_targets(seen)), "\n")
 
 
-def _look(server: Running) -> Seen:
+def _measure(server: Running) -> Measurement:
     time.sleep(REST)
     idle, idle_proportional = server.memory()
     _load(server.bootstrap)
     time.sleep(REST)
     loaded, loaded_proportional = server.memory()
-    return Seen(
+    return Measurement(
         start_seconds=server.start_seconds,
         idle=idle,
         idle_proportional=idle_proportional,
@@ -77,19 +77,19 @@ def _load(bootstrap: str) -> None:
         client.finish(consumer)
 
 
-def _rows(seen: dict[str, list[Seen]]) -> list[list[str]]:
+def _rows(seen: dict[str, list[Measurement]]) -> list[list[str]]:
     head = ["server", "start", "from–to", "idle RSS", "PSS", "loaded RSS", "PSS"]
     return [head, *[[name, *_cells(rounds)] for name, rounds in seen.items()]]
 
 
-def _cells(rounds: list[Seen]) -> list[str]:
+def _cells(rounds: list[Measurement]) -> list[str]:
     starts = [each.start_seconds for each in rounds]
     memory = [_median(rounds, name) for name in ("idle", "idle_proportional", "loaded", "loaded_proportional")]
     spread = f"{min(starts):.2f}–{max(starts):.2f}"
     return [f"{median(starts):.2f} s", spread, *[f"{mib:.0f} MiB" for mib in memory]]
 
 
-def _targets(seen: dict[str, list[Seen]]) -> list[list[str]]:
+def _targets(seen: dict[str, list[Measurement]]) -> list[list[str]]:
     rows = [["kcoord against", "what", "ratio", "target", "met"]]
     for name in list(seen)[1:]:
         for field, what, target in (
@@ -102,7 +102,7 @@ def _targets(seen: dict[str, list[Seen]]) -> list[list[str]]:
     return rows
 
 
-def _median(rounds: list[Seen], field: str) -> float:
+def _median(rounds: list[Measurement], field: str) -> float:
     values: list[float] = [getattr(each, field) for each in rounds]
     return median(values)
 

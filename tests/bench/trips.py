@@ -23,7 +23,7 @@ TIMEOUT = 900.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Way:
+class Route:
     """A way to the broker: its address, and the frame that is sent there."""
 
     address: str
@@ -68,7 +68,7 @@ class Traveller:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self._folder.cleanup()
 
-    def measure(self, ways: Mapping[str, Way], schedule: Schedule, *, is_constant: bool) -> dict[str, Trips]:
+    def measure(self, ways: Mapping[str, Route], schedule: Schedule, *, is_constant: bool) -> dict[str, Trips]:
         """Returns the results by way. Where answers are constant, each is compared with the first, byte by byte."""
         plan = {
             "ways": [{"address": way.address, "frame": base64.b64encode(way.frame).decode()} for way in ways.values()],

@@ -65,8 +65,8 @@ def _create_topics(bootstrap: str, topics: list[str]) -> None:
 
 def _refuse_this_machine(frames: bytes) -> None:
     # Topic ids and member ids are random bytes: a name of two or three letters is found in them by chance.
-    telling = [name for name in (socket.gethostname(), str(Path.home()), tempfile.gettempdir()) if len(name) > 3]
-    for name in telling:
+    machine_names = [name for name in (socket.gethostname(), str(Path.home()), tempfile.gettempdir()) if len(name) > 3]
+    for name in machine_names:
         assert name.encode() not in frames, f"a captured frame names {name}"
 
 

@@ -40,11 +40,11 @@ class CapturedFrame:
 def choose(captured: Iterable[CapturedFrame]) -> list[CapturedFrame]:
     """Returns the smallest and the largest small frame of each API, version and direction: a minimal one and one with
     content."""
-    alike: dict[tuple[int, int, Kind], list[CapturedFrame]] = defaultdict(list)
+    by_route: dict[tuple[int, int, Kind], list[CapturedFrame]] = defaultdict(list)
     for frame in captured:
-        alike[frame.api_key, frame.api_version, frame.kind].append(frame)
+        by_route[frame.api_key, frame.api_version, frame.kind].append(frame)
     chosen = []
-    for _, frames in sorted(alike.items()):
+    for _, frames in sorted(by_route.items()):
         by_size = sorted(frames, key=lambda each: len(each.frame))
         small = [each for each in by_size if len(each.frame) <= SMALL]
         chosen += (

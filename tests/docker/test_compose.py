@@ -16,7 +16,7 @@ import pytest
 import yaml
 from jsonschema import Draft202012Validator
 
-from kcoord.testing.containers import DATA_DIR, IMAGE, container_environment, container_places
+from kcoord.testing.containers import DATA_DIR, IMAGE, container_environment, container_specs
 from tests.docker.compose import CONFIG, FILE, LOOPBACK, ROOT, SERVICES, mounts, parsed, published, web_port, words_of
 
 SCHEMA = json.loads((ROOT / "fixtures" / "compose" / "compose-spec.json").read_text())
@@ -120,7 +120,7 @@ def test_volumes_are_declared_and_used_and_files_are_there() -> None:
 
 
 def test_kafka_is_told_nothing_that_the_container_of_the_tests_is_not() -> None:
-    expected = container_places(1, "localhost", {})
+    expected = container_specs(1, "localhost", {})
     known = container_environment(expected[0], expected, "", {})
     assert set(KAFKA) <= set(known)
     assert KAFKA["KAFKA_LOG_DIRS"] == known["KAFKA_LOG_DIRS"] == DATA_DIR

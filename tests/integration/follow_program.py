@@ -8,8 +8,8 @@ from typing import Any
 
 from kcoord.admin.connecting.connection import ConnectionOptions, resolve_connection
 from kcoord.pipeline.decoding.row_filter import Wanted
-from kcoord.pipeline.following import Pace, Written, follow
-from kcoord.pipeline.session import Wish, open_session
+from kcoord.pipeline.following import FollowSchedule, WriteTotals, follow
+from kcoord.pipeline.session import SparkConfig, open_session
 from kcoord.pipeline.sources.live_plan import Choice
 from kcoord.pipeline.tables import TablesFolder
 from kcoord.testing.java import QUICK_FLAGS
@@ -24,10 +24,10 @@ SETTINGS = {
 
 
 def main(properties: str, out: str, events: str) -> None:
-    config = Wish(
+    config = SparkConfig(
         master="local[1]",
         settings=SETTINGS | {"spark.eventLog.dir": Path(events).as_uri(), "spark.local.dir": events},
-        shows_noise=True,
+        shows_spark_log=True,
     )
     connection = resolve_connection(ConnectionOptions(command_config=Path(properties)), os.environ)
     with open_session(config) as spark:
@@ -37,14 +37,14 @@ def main(properties: str, out: str, events: str) -> None:
             TablesFolder(out),
             wanted=Wanted(),
             choice=Choice(),
-            pace=Pace(interval=0.1),
-            say=lambda brought: emit("batch", brought),
+            schedule=FollowSchedule(interval=0.1),
+            on_batch=lambda brought: emit("batch", brought),
             warn=lambda unread: print(unread, file=sys.stderr, flush=True),
         )
     emit("summary", written)
 
 
-def emit(what: str, written: Written) -> None:
+def emit(what: str, written: WriteTotals) -> None:
     facts: dict[str, Any] = {
         "what": what,
         "records": written.records,

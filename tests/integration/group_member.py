@@ -125,7 +125,7 @@ class Member:
         self._process.kill()
 
     def last_output(self) -> str:
-        return self._process.last_words()
+        return self._process.output_tail()
 
     def __str__(self) -> str:
         return f"{self.name} ({self.client})"

@@ -53,7 +53,7 @@ class SparkCluster:
         deadline = time.monotonic() + PATIENCE
         while self.state()["aliveworkers"] < len(self.workers):
             if time.monotonic() > deadline:
-                raise TimedOutError(f"the master does not know all workers\n{self.workers[-1].last_words()}")
+                raise TimedOutError(f"the master does not know all workers\n{self.workers[-1].output_tail()}")
             time.sleep(0.2)
 
     def state(self) -> dict[str, Any]:
@@ -89,7 +89,7 @@ def _wait_for_log(process: CapturedProcess, pattern: str) -> str:
     deadline = time.monotonic() + PATIENCE
     while not (found := re.search(pattern, process.stderr())):
         if process.exit_code is not None or time.monotonic() > deadline:
-            raise TimedOutError(f"{process.name} has not started\n{process.last_words()}")
+            raise TimedOutError(f"{process.name} has not started\n{process.output_tail()}")
         time.sleep(0.1)
     return found[1]
 

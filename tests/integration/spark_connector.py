@@ -94,8 +94,8 @@ class ConnectorSpark:
         self._runs += 1
         deadline = time.monotonic() + PATIENCE
         while len(lines := self._process.stdout().splitlines(keepends=True)) < self._runs or lines[-1][-1] != "\n":
-            assert self._process.exit_code is None, self._process.last_words()
-            assert time.monotonic() < deadline, self._process.last_words()
+            assert self._process.exit_code is None, self._process.output_tail()
+            assert time.monotonic() < deadline, self._process.output_tail()
             time.sleep(0.02)
         result: dict[str, Any] = json.loads(lines[-1])
         return Done(**result)

@@ -8,7 +8,7 @@ from typing import Any
 
 from click.testing import CliRunner, Result
 
-from kcoord.pipeline.session import Wish, open_session
+from kcoord.pipeline.session import SparkConfig, open_session
 from kcoord.testing.java import QUICK_FLAGS
 
 cli: Any = import_module("kcoord.commands.main").cli
@@ -28,7 +28,7 @@ SETTINGS = {
 
 def main(folder: str, settings: str) -> None:
     of_folder = {"spark.eventLog.dir": Path(folder).as_uri(), "spark.local.dir": folder}
-    with open_session(Wish(master="local[1]", settings=SETTINGS | of_folder | json.loads(settings))):
+    with open_session(SparkConfig(master="local[1]", settings=SETTINGS | of_folder | json.loads(settings))):
         for line in sys.stdin:
             print(
                 json.dumps(result_document(CliRunner().invoke(cli, json.loads(line), prog_name="kcoord"))), flush=True

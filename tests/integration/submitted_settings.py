@@ -3,8 +3,8 @@
 import json
 import sys
 
-from kcoord.pipeline.session import Wish, open_session
+from kcoord.pipeline.session import SparkConfig, open_session
 
 if __name__ == "__main__":
-    with open_session(Wish()) as spark:
+    with open_session(SparkConfig()) as spark:
         print(json.dumps({key: spark.conf.get(key, None) for key in sys.argv[1:]}))

@@ -169,7 +169,7 @@ def test_a_proxy_is_alive_and_not_ready_while_it_waits_for_its_upstream() -> Non
     try:
         deadline = time.monotonic() + 60
         while "metrics at=" not in process.stderr():
-            assert time.monotonic() < deadline, process.last_words()
+            assert time.monotonic() < deadline, process.output_tail()
             time.sleep(0.05)
         assert ask(f"http://127.0.0.1:{port}/healthz").status == 200
         refused = ask(f"http://127.0.0.1:{port}/readyz")

@@ -58,9 +58,9 @@ def embedded(log: Path, spark: "SparkSession", tmp_path_factory: pytest.TempPath
     summary = decode(spark, SegmentInput(ranges=plan_ranges(find_segments(log))), out, Wanted(), lambda _: None)
     assert summary.is_balanced
     assert summary.rejected
-    assert summary.aside["aborted"]
+    assert summary.skipped["aborted"]
     assert all(summary.rows.values()), summary.rows
-    return _tables(Path(out.place))
+    return _tables(Path(out.uri))
 
 
 def test_a_job_that_waits_for_workers_says_so_and_with_them_gives_the_same_tables(
@@ -70,7 +70,7 @@ def test_a_job_that_waits_for_workers_says_so_and_with_them_gives_the_same_table
     with CapturedProcess([sys.executable, "-m", "kcoord.commands", *job], name="the job") as running:
         _wait_for(running, "waiting: no worker has taken the job yet; one with a free core and 1g of memory is needed")
         cluster.start_workers(2)
-        assert running.wait(PATIENCE) == 0, running.last_words()
+        assert running.wait(PATIENCE) == 0, running.output_tail()
     assert _tables(tmp_path / "tables") == embedded
 
 
@@ -83,7 +83,7 @@ def test_what_spark_submit_runs_on_both_workers_gives_the_same_tables(
     with CapturedProcess(
         _spark_submit(*where, submit.__file__, *_job(log, tmp_path / "tables")), name="job"
     ) as running:
-        assert running.wait(PATIENCE) == 0, running.last_words()
+        assert running.wait(PATIENCE) == 0, running.output_tail()
     assert _tables(tmp_path / "tables") == embedded
     done = [after - at_first for after, at_first in zip(cluster.tasks_done(), before, strict=True)]
     assert all(done), done
@@ -100,7 +100,7 @@ def test_what_is_set_by_spark_submit_counts_and_the_rest_is_ours() -> None:
     overruled = {"spark.sql.session.timeZone": "America/New_York"}
     command = _spark_submit(*_conf(theirs | overruled), submitted_settings.__file__, *theirs, *ours)
     with CapturedProcess(command, name="spark-submit") as running:
-        assert running.wait(PATIENCE) == 0, running.last_words()
+        assert running.wait(PATIENCE) == 0, running.output_tail()
     assert json.loads(running.stdout().splitlines()[-1]) == theirs | ours
 
 
@@ -121,8 +121,8 @@ def _conf(settings: Mapping[str, str]) -> list[str]:
 def _wait_for(running: CapturedProcess, text: str) -> None:
     deadline = time.monotonic() + PATIENCE
     while text not in running.stderr():
-        assert running.exit_code is None, running.last_words()
-        assert time.monotonic() < deadline, running.last_words()
+        assert running.exit_code is None, running.output_tail()
+        assert time.monotonic() < deadline, running.output_tail()
         time.sleep(0.2)
 
 

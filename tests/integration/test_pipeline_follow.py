@@ -23,7 +23,7 @@ from pyspark.sql import SparkSession
 from kcoord.admin.connecting.connection import Connection
 from kcoord.pipeline.decoding.row_filter import Wanted
 from kcoord.pipeline.follow_folder import DECODED, prepare
-from kcoord.pipeline.following import Pace, Written, follow
+from kcoord.pipeline.following import FollowSchedule, WriteTotals, follow
 from kcoord.pipeline.schemas import TABLES
 from kcoord.pipeline.sources.live_plan import Choice
 from kcoord.pipeline.tables import BadFolder, TablesFolder
@@ -38,7 +38,7 @@ pytestmark = pytest.mark.timeout(1500)  # four JVMs are started, one after the o
 DEADLINE: Final = 400.0
 TOPIC: Final = "followed"
 ONE_TOPIC: Final = Choice(topics=(TOPIC,))
-TO_THE_END: Final = Pace(ends_at_the_end=True)
+TO_THE_END: Final = FollowSchedule(stops_at_end=True)
 
 
 @pytest.fixture(scope="module")
@@ -133,15 +133,17 @@ def rows_in(out: Path) -> Rows:
     return rows
 
 
-def follow_to_the_end(spark: SparkSession, connection: Connection, out: Path, choice: Choice = ONE_TOPIC) -> Written:
+def follow_to_the_end(
+    spark: SparkSession, connection: Connection, out: Path, choice: Choice = ONE_TOPIC
+) -> WriteTotals:
     return follow(
         spark,
         connection,
         TablesFolder(str(out)),
         wanted=Wanted(),
         choice=choice,
-        pace=TO_THE_END,
-        say=lambda _: None,
+        schedule=TO_THE_END,
+        on_batch=lambda _: None,
         warn=lambda _: None,
     )
 
@@ -200,7 +202,7 @@ def test_a_micro_batch_that_is_not_written_down_as_done_is_written_again_and_is_
     connection = Connection(bootstrap=(secure_kafka.bootstrap("CLIENT"),))
     out = tmp_path / "tables"
 
-    def fail(_: Written) -> None:
+    def fail(_: WriteTotals) -> None:
         raise RuntimeError("all is written but the end of it")
 
     with pytest.raises(StreamingQueryException, match="all is written but the end of it"):
@@ -210,8 +212,8 @@ def test_a_micro_batch_that_is_not_written_down_as_done_is_written_again_and_is_
             TablesFolder(str(out)),
             wanted=Wanted(),
             choice=ONE_TOPIC,
-            pace=TO_THE_END,
-            say=fail,
+            schedule=TO_THE_END,
+            on_batch=fail,
             warn=lambda _: None,
         )
     before = rows_in(out)["commits"]
@@ -220,7 +222,7 @@ def test_a_micro_batch_that_is_not_written_down_as_done_is_written_again_and_is_
     rows = rows_in(out)
     assert len(rows["commits"]) == len(before) + 3
     assert_same_rows(rows, of_segments(secure_kafka.kafka.brokers[0].data_dir, tmp_path / "copy", {TOPIC}))
-    assert follow_to_the_end(spark, connection, out) == Written(), "nothing is new"
+    assert follow_to_the_end(spark, connection, out) == WriteTotals(), "nothing is new"
     with pytest.raises(StreamingQueryException, match="begun with --topic followed, and this is without --topic: say"):
         follow_to_the_end(spark, connection, out, Choice())
 

@@ -64,7 +64,7 @@ from tests.integration.pipeline_life import (
     Stage,
 )
 from tests.offsets_log.kafka_dump import Batch, printed_batches
-from tests.pipeline.told import Rows, comparable, told_by
+from tests.pipeline.told import Rows, comparable, expected_rows_of_dump
 
 KAFKA, KCOORD = "kafka", "kcoord"
 DECODED = (COMMITS, GENERATIONS, GROUP_EVENTS)
@@ -125,7 +125,7 @@ def _wait_for(bootstrap: str) -> None:
 def tables(lived: Lived, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Rows:
     """All tables that the pipeline derives from it."""
     folder = TablesFolder(str(tmp_path_factory.mktemp("tables") / "out"))
-    ranges = plan_ranges(find_segments(lived.log), most_bytes=MOST_BYTES)
+    ranges = plan_ranges(find_segments(lived.log), max_bytes=MOST_BYTES)
     summary = decode(spark, SegmentInput(ranges=ranges), folder, Wanted(), lambda _: None)
     assert summary.is_balanced
     commits, generations, group_events = (folder.read(spark, table).cache() for table in DECODED)
@@ -154,7 +154,7 @@ def test_the_decoded_tables_are_row_for_row_what_kafka_dump_log_tells(
 ) -> None:
     expected: Rows = {table: [] for table in DECODED}
     for segment, batches in dumped.items():
-        for table, rows in told_by(batches, segment).items():
+        for table, rows in expected_rows_of_dump(batches, segment).items():
             expected[table] += rows
     found = comparable(deepcopy(tables))
     for table in DECODED:

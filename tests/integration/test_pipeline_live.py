@@ -14,7 +14,7 @@ from kcoord.pipeline.decoding.decode import Rows as Batch
 from kcoord.pipeline.decoding.row_filter import Wanted
 from kcoord.pipeline.schemas import TABLES
 from kcoord.pipeline.sources.live_log import read_ranges
-from kcoord.pipeline.sources.live_plan import Choice, NothingToRead, Plan, find_topics, pack, plan_logs
+from kcoord.pipeline.sources.live_plan import Choice, NothingToRead, Plan, find_topics, pack_tasks, plan_logs
 from kcoord.testing.embedded import EmbeddedCluster
 from kcoord.testing.kafka import KafkaCluster
 from tests.integration.live_logs import LogScene, assert_same_rows, comparable, done, of_segments
@@ -66,7 +66,7 @@ def gathered(batches: Iterator[Batch]) -> Rows:
 
 
 def read(connection: Connection, plan: Plan, wanted: Wanted | None = None) -> Rows:
-    tasks = pack(plan.ranges)
+    tasks = pack_tasks(plan.ranges)
     return gathered(rows for task in tasks for rows in read_ranges(connection, task, wanted or Wanted()))
 
 
@@ -135,7 +135,7 @@ def test_a_broker_may_restart_in_the_middle(
     monkeypatch.setattr(fetching, "PARTITION_BYTES", 1000)
 
     def with_a_restart() -> Iterator[Batch]:
-        [task] = pack(plan.ranges)
+        [task] = pack_tasks(plan.ranges)
         for number, rows in enumerate(read_ranges(connection, task, Wanted())):
             yield rows
             if number == 3:
@@ -168,8 +168,8 @@ def test_a_topic_that_is_deleted_meanwhile_is_a_gap(scene: LogScene, kafka: Kafk
     connection = connection_to(kafka.bootstrap)
     plan = plan_logs(connection, Wanted(), Choice(topics=("leaving",)))
     done(scene.admin.delete_topics(["leaving"]))
-    [task] = pack(plan.ranges)
-    rows = gathered(read_ranges(connection, task, Wanted(), patience=2.0))
+    [task] = pack_tasks(plan.ranges)
+    rows = gathered(read_ranges(connection, task, Wanted(), retry_timeout=2.0))
     assert sorted(row["reason"] for row in rows["rejected"]) == [
         f"leaving-{index}: a gap: the offsets 0 to 2 are gone: the topic is not there any more" for index in range(3)
     ]

@@ -56,18 +56,18 @@ def test_java_wants_no_request_to_be_waited_for_longer_than_a_whole_call() -> No
     ids=str,
 )
 def test_a_login_is_a_line_of_jaas_whatever_is_in_the_password(sasl: Sasl, module: str, more: dict[str, str]) -> None:
-    told = options(Security(sasl=sasl))
-    assert told["kafka.security.protocol"] == "SASL_PLAINTEXT"
-    assert told["kafka.sasl.mechanism"] == sasl.mechanism
-    read = login_module(told["kafka.sasl.jaas.config"])
+    settings = options(Security(sasl=sasl))
+    assert settings["kafka.security.protocol"] == "SASL_PLAINTEXT"
+    assert settings["kafka.sasl.mechanism"] == sasl.mechanism
+    read = login_module(settings["kafka.sasl.jaas.config"])
     assert read.name == module
     assert {name: read.option(name) for name in read.options} == {"username": "bob", "password": WORD, **more}
 
 
 def test_certificates_and_keys_go_as_text_so_that_workers_need_no_files(identity: Identity) -> None:
     tls = Tls(authorities="CA", certificate_chain="CHAIN", key=Secret(identity.key_pem()), versions=("TLSv1.3",))
-    told = options(Security(tls=tls))
-    assert {name.removeprefix("kafka."): value for name, value in told.items() if "ssl" in name} == {
+    settings = options(Security(tls=tls))
+    assert {name.removeprefix("kafka."): value for name, value in settings.items() if "ssl" in name} == {
         "ssl.enabled.protocols": "TLSv1.3",
         "ssl.endpoint.identification.algorithm": "https",
         "ssl.truststore.type": "PEM",
@@ -76,13 +76,13 @@ def test_certificates_and_keys_go_as_text_so_that_workers_need_no_files(identity
         "ssl.keystore.certificate.chain": "CHAIN",
         "ssl.keystore.key": identity.key_pem(),
     }
-    assert told["kafka.security.protocol"] == "SSL"
+    assert settings["kafka.security.protocol"] == "SSL"
 
 
 def test_whom_java_trusts_by_itself_is_trusted_if_nobody_is_named() -> None:
-    told = options(Security(tls=Tls(checks_host_name=False)))
-    assert not any("store" in name for name in told)
-    assert told["kafka.ssl.endpoint.identification.algorithm"] == ""
+    settings = options(Security(tls=Tls(checks_host_name=False)))
+    assert not any("store" in name for name in settings)
+    assert settings["kafka.ssl.endpoint.identification.algorithm"] == ""
 
 
 def test_a_key_that_java_could_not_read_is_rewritten_as_one_that_it_can(identity: Identity) -> None:
@@ -144,9 +144,9 @@ def test_a_file_of_javas_gives_java_its_own_settings_back(tmp_path: Path, identi
         "ssl.keystore.location": str(tmp_path / "client.pem"),
     }
     (tmp_path / "client.properties").write_text("".join(f"{name}={value}\n" for name, value in given.items()))
-    told = kafka_options(resolve_connection(ConnectionOptions(command_config=tmp_path / "client.properties"), {}))
-    assert told["kafka.security.protocol"] == "SASL_SSL"
-    assert login_module(told["kafka.sasl.jaas.config"]).option("password") == "bob-secret"
-    assert told["kafka.ssl.truststore.certificates"].strip() == identity.certificate_pem.strip()
-    assert told["kafka.ssl.keystore.certificate.chain"].strip() == identity.certificate_pem.strip()
-    assert "kafka.ssl.truststore.location" not in told
+    settings = kafka_options(resolve_connection(ConnectionOptions(command_config=tmp_path / "client.properties"), {}))
+    assert settings["kafka.security.protocol"] == "SASL_SSL"
+    assert login_module(settings["kafka.sasl.jaas.config"]).option("password") == "bob-secret"
+    assert settings["kafka.ssl.truststore.certificates"].strip() == identity.certificate_pem.strip()
+    assert settings["kafka.ssl.keystore.certificate.chain"].strip() == identity.certificate_pem.strip()
+    assert "kafka.ssl.truststore.location" not in settings

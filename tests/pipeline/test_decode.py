@@ -13,7 +13,7 @@ from kcoord.offsets_log.pending_batches import Pending, add_fact
 from kcoord.offsets_log.record_codec import write_key, write_value, write_versioned
 from kcoord.offsets_log.record_schemas import CONSUMER_SUBSCRIPTION, RECORD_TYPES
 from kcoord.pipeline.decoding.decode import decode_records
-from kcoord.pipeline.decoding.records import Source, of_messages
+from kcoord.pipeline.decoding.records import Source, records_of_messages
 from kcoord.pipeline.schemas import COMMITS
 from kcoord.protocol.records.batch import split_batches, stamp_timestamp
 from kcoord.protocol.records.compression import Codec
@@ -21,7 +21,7 @@ from kcoord.protocol.records.record import Record, read_records, write_batch
 from tests.offsets_log.kafka_dump import printed_batches
 from tests.offsets_log.schema_values import TEXTS, values_of
 from tests.pipeline.segment_files import AT_MS, batch, commit, in_a_row, tombstone, write_segment
-from tests.pipeline.told import Row, comparable, decoded, moment, told, told_by
+from tests.pipeline.told import Row, comparable, decoded, expected_rows, expected_rows_of_dump, moment
 from tests.storage.record_segments import FOLDER, PRINTED, SEGMENT
 
 A_VALUE_OF_ALL = write_value(1, {"offset": 41, "leaderEpoch": 5, "metadata": "m", "topicId": UUID(int=9)})
@@ -39,7 +39,7 @@ def reasons(rows: dict[str, list[Row]]) -> list[str]:
 @pytest.mark.parametrize("name", ["plain", "lz4"])
 def test_rows_are_what_kafkas_own_tool_prints(name: str) -> None:
     segment = FOLDER / name / SEGMENT
-    theirs = told_by(printed_batches(FOLDER.joinpath(name, PRINTED).read_text()), segment)
+    theirs = expected_rows_of_dump(printed_batches(FOLDER.joinpath(name, PRINTED).read_text()), segment)
     rows = decoded(FOLDER / name)
     assert comparable(rows) == theirs
     assert all(len(theirs[table]) > 5 for table in theirs)
@@ -56,7 +56,7 @@ def test_batches_of_every_codec_give_the_same_rows(codec: Codec, tmp_path: Path)
     ]
     segment = write_segment(tmp_path, *again)
     rows = decoded(tmp_path)
-    assert comparable(rows) == told(segment)
+    assert comparable(rows) == expected_rows(segment)
     assert sum(row["records"] for row in rows["scanned"]) == sum(each.header.record_count for each in batches)
 
 
@@ -105,7 +105,7 @@ def test_what_our_own_journal_writes_is_decoded(tmp_path: Path) -> None:
         add_fact(pending, fact, AT_MS)
     segment = write_segment(tmp_path, *in_a_row(*(bytes(each.sealed().data) for each in pending)))
     rows = decoded(tmp_path)
-    assert comparable(rows) == told(segment)
+    assert comparable(rows) == expected_rows(segment)
     assert (len(rows["commits"]), len(rows["generations"])) == (3 * 906, 3 * 2)
     assert rows["generations"][0]["members"][0]["assignment_bytes"] == b"\0\1\0"
     assert not rows["rejected"]
@@ -137,7 +137,7 @@ def test_commits_of_every_version_are_what_our_dump_tells(
     folder = tmp_path_factory.mktemp("versions")
     segment = write_segment(folder, batch(*records, codec=codec))
     rows = decoded(folder)
-    assert comparable(rows) == told(segment)
+    assert comparable(rows) == expected_rows(segment)
     assert len(rows["commits"]) == len(records)
 
 
@@ -156,7 +156,7 @@ def test_records_of_groups_of_every_type_and_version_are_what_our_dump_tells(
         records += [Record(timestamp=AT_MS, key=key, value=value), Record(timestamp=AT_MS, key=key, value=None)]
     segment = write_segment(folder, batch(*records))
     rows = decoded(folder)
-    assert comparable(rows) == told(segment)
+    assert comparable(rows) == expected_rows(segment)
     assert not rows["rejected"]
 
 
@@ -207,7 +207,7 @@ def test_what_kafka_lets_be_is_decoded_as_well(value: bytes, tmp_path: Path) -> 
     segment = write_segment(tmp_path, batch(commit(1), odd, tombstone(), commit(3)))
     rows = decoded(tmp_path)
     assert [row["offset"] for row in rows["commits"]] == [1, 41, None, 3]
-    assert comparable(rows) == told(segment)
+    assert comparable(rows) == expected_rows(segment)
 
 
 def test_bytes_that_are_no_text_are_replaced_as_everywhere_else(tmp_path: Path) -> None:
@@ -220,7 +220,7 @@ def test_bytes_that_are_no_text_are_replaced_as_everywhere_else(tmp_path: Path) 
     segment = write_segment(tmp_path, batch(good, broken))
     rows = decoded(tmp_path)
     assert [row["group"] for row in rows["commits"]] == ["g", "\N{REPLACEMENT CHARACTER}"]
-    assert comparable(rows) == told(segment)
+    assert comparable(rows) == expected_rows(segment)
 
 
 def test_a_record_with_headers_is_decoded_and_so_are_its_neighbours(tmp_path: Path) -> None:
@@ -229,7 +229,7 @@ def test_a_record_with_headers_is_decoded_and_so_are_its_neighbours(tmp_path: Pa
     segment = write_segment(tmp_path, *in_a_row(batch(commit(1), headed, commit(3)), batch(commit(4))))
     rows = decoded(tmp_path)
     assert [row["offset"] for row in rows["commits"]] == [1, 2, 3, 4]
-    assert comparable(rows) == told(segment)
+    assert comparable(rows) == expected_rows(segment)
 
 
 def test_the_time_of_a_row_is_that_of_its_record_or_of_the_append(tmp_path: Path) -> None:
@@ -285,7 +285,7 @@ def test_of_other_topics_it_is_told_how_their_logs_grew(tmp_path: Path) -> None:
 def test_records_of_a_client_give_the_same_rows_as_those_of_a_segment(tmp_path: Path) -> None:
     records = [commit(1), tombstone(), commit(2, metadata="m", version=1, expireTimestamp=AT_MS)]
     write_segment(tmp_path, batch(*records))
-    ours = of_messages(
+    ours = records_of_messages(
         Source(partition=7),
         [record.key for record in records],
         [record.value for record in records],

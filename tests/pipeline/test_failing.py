@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import pytest
 from py4j.protocol import Py4JError, Py4JNetworkError
 
-from kcoord.pipeline.errors import JobFailed, in_our_words, is_sparks, said, said_of
+from kcoord.pipeline.errors import JobFailed, is_from_spark, summarize_error, summarize_text, translate_errors
 from tests.pipeline.failing_source import FailingSource
 
 if TYPE_CHECKING:
@@ -108,8 +108,8 @@ Caused by: org.apache.kafka.clients.consumer.OffsetOutOfRangeException: Fetch po
 def test_of_pages_one_line_is_said(text: str, line: str) -> None:
     import re
 
-    assert re.match(line, said_of(text)), said_of(text)
-    assert "\n" not in said_of(text)
+    assert re.match(line, summarize_text(text)), summarize_text(text)
+    assert "\n" not in summarize_text(text)
 
 
 @pytest.mark.parametrize(
@@ -127,7 +127,7 @@ def test_of_pages_one_line_is_said(text: str, line: str) -> None:
 )
 def test_what_happened_to_a_worker_is_said(spark: "SparkSession", how: str, line: str) -> None:
     spark.dataSource.register(FailingSource)
-    with pytest.raises(JobFailed) as failed, in_our_words():
+    with pytest.raises(JobFailed) as failed, translate_errors():
         spark.read.format("kcoord_failing").option("how", how).load().collect()
     assert str(failed.value).startswith(line)
 
@@ -138,26 +138,26 @@ def test_what_is_wrong_with_a_folder_that_is_read_is_said(spark: "SparkSession",
     cut.write_bytes(b"no Parquet at all")
     read = spark.read.schema("id long").parquet
 
-    with pytest.raises(JobFailed) as failed, in_our_words():
+    with pytest.raises(JobFailed) as failed, translate_errors():
         read(str(tmp_path / "none")).collect()
     assert str(failed.value) == f"{tmp_path}/none: no such file or folder"
 
-    with pytest.raises(JobFailed) as failed, in_our_words():
+    with pytest.raises(JobFailed) as failed, translate_errors():
         read(str(cut.parent)).collect()
     assert str(failed.value) == f"{cut} is not a Parquet file, or not a whole one"
 
 
 def test_what_is_wrong_with_a_folder_that_is_written_is_said(spark: "SparkSession", tmp_path: Path) -> None:
-    def told(place: str) -> str:
-        with pytest.raises(JobFailed) as failed, in_our_words():
-            spark.range(1).write.parquet(place)
+    def failure_of(folder: str) -> str:
+        with pytest.raises(JobFailed) as failed, translate_errors():
+            spark.range(1).write.parquet(folder)
         return str(failed.value)
 
     (tmp_path / "there").mkdir()
     (tmp_path / "file").touch()
-    assert told(f"{tmp_path}/there") == f"{tmp_path}/there is there: name another folder, or say --overwrite"
-    assert told(f"{tmp_path}/file/tables") == f"{tmp_path}/file: not a folder"
-    assert told("/proc/tables").startswith("/proc/tables: cannot be written")
+    assert failure_of(f"{tmp_path}/there") == f"{tmp_path}/there is there: name another folder, or say --overwrite"
+    assert failure_of(f"{tmp_path}/file/tables") == f"{tmp_path}/file: not a folder"
+    assert failure_of("/proc/tables").startswith("/proc/tables: cannot be written")
 
 
 @pytest.mark.parametrize(
@@ -169,19 +169,19 @@ def test_what_is_wrong_with_a_folder_that_is_written_is_said(spark: "SparkSessio
     ],
 )
 def test_a_jvm_that_is_gone_is_told_in_other_words_than_those_of_a_socket(error: Exception) -> None:
-    assert said(error).startswith("Spark is gone: its JVM has ended")
+    assert summarize_error(error).startswith("Spark is gone: its JVM has ended")
 
 
 def test_errors_of_others_stay_as_they_are() -> None:
-    with pytest.raises(ConnectionRefusedError), in_our_words():
+    with pytest.raises(ConnectionRefusedError), translate_errors():
         raise ConnectionRefusedError(111, "Connection refused")
-    assert not is_sparks(FileNotFoundError("tables"))
+    assert not is_from_spark(FileNotFoundError("tables"))
 
 
 def test_a_connection_that_py4j_could_not_make_is_sparks() -> None:
     from py4j.clientserver import ClientServer, JavaParameters, PythonParameters
 
     java = ClientServer(JavaParameters(port=1), PythonParameters(port=0, daemonize=True))
-    with pytest.raises(JobFailed, match="Spark is gone"), in_our_words():
+    with pytest.raises(JobFailed, match="Spark is gone"), translate_errors():
         java.jvm.java.lang.System.currentTimeMillis()
     java.shutdown_callback_server()

@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from kcoord.pipeline.decoding.consumed_messages import decode_handed_out
+from kcoord.pipeline.decoding.consumed_messages import decode_consumed
 from kcoord.pipeline.decoding.row_filter import Wanted
 from kcoord.pipeline.schemas import TABLES
 from kcoord.protocol.records.record import Record
@@ -44,7 +44,7 @@ def handed_out(records: Sequence[Record], *, partition: int = 7, first: int = 0)
 
 def rows_of(*batches: pa.RecordBatch, wanted: Wanted | None = None) -> Rows:
     rows: Rows = {name: [] for name in TABLES}
-    for table, found in decode_handed_out(batches, wanted or Wanted()):
+    for table, found in decode_consumed(batches, wanted or Wanted()):
         found.validate(full=True)
         assert found.schema.equals(TABLES[table].schema)
         rows[table] += found.to_pylist()

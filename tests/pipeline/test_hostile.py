@@ -11,7 +11,7 @@ from kcoord.protocol.records.batch import HEADER_SIZE, assemble, read_header, sp
 from kcoord.protocol.records.compression import Codec
 from kcoord.protocol.records.record import Record
 from tests.pipeline.segment_files import AT_MS, batch, commit, in_a_row, tombstone, write_segment
-from tests.pipeline.told import Rows, comparable, decoded, told
+from tests.pipeline.told import Rows, comparable, decoded, expected_rows
 from tests.storage.record_segments import FOLDER, SEGMENT
 
 GOLDEN = {name: FOLDER.joinpath(name, SEGMENT).read_bytes() for name in ("plain", "lz4")}
@@ -20,8 +20,8 @@ CHANGES = st.lists(st.tuples(st.integers(0, 2**16), st.integers(0, 255)), min_si
 
 def changed(content: bytes, changes: list[tuple[int, int]]) -> bytes:
     out = bytearray(content)
-    for place, byte in changes:
-        out[place % len(out)] = byte
+    for position, byte in changes:
+        out[position % len(out)] = byte
     return bytes(out)
 
 
@@ -29,10 +29,10 @@ def reasons(rows: Rows) -> list[tuple[str, int]]:
     return [(row["reason"], row["records"]) for row in rows["rejected"]]
 
 
-def assert_told(folder: Path, segment: Path) -> None:
+def assert_rows_match_dump(folder: Path, segment: Path) -> None:
     """Checks that the rows are those of the dump, and that records without a row are rejected."""
     rows = decoded(folder)
-    assert comparable(rows) == told(segment)
+    assert comparable(rows) == expected_rows(segment)
     sound = [each for each in dump_segment(segment, DumpFilter()) if isinstance(each, DumpedBatch) and each.is_valid]
     (scanned,) = rows["scanned"]
     assert scanned["batches"] == len(sound)
@@ -48,7 +48,7 @@ def test_a_segment_with_any_bytes_changed_gives_what_is_left_of_it(
 ) -> None:
     content = changed(GOLDEN[name], changes)
     folder = tmp_path_factory.mktemp("changed")
-    assert_told(folder, write_segment(folder, content[: len(content) - cut]))
+    assert_rows_match_dump(folder, write_segment(folder, content[: len(content) - cut]))
 
 
 def _sealed_again(content: bytes, changes: list[tuple[int, int]]) -> bytes:
@@ -68,7 +68,7 @@ def test_records_with_any_bytes_changed_under_right_checksums_are_decoded_or_rej
     name: str, changes: list[tuple[int, int]], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     folder = tmp_path_factory.mktemp("sealed")
-    assert_told(folder, write_segment(folder, _sealed_again(GOLDEN[name], changes)))
+    assert_rows_match_dump(folder, write_segment(folder, _sealed_again(GOLDEN[name], changes)))
 
 
 @settings(max_examples=60, deadline=None)
@@ -84,7 +84,7 @@ def test_headers_that_lie_are_not_believed(
     header = read_header(sound)._replace(record_count=count, last_offset_delta=delta)
     lying = assemble(header, changed(sound[HEADER_SIZE:], changes))
     folder = tmp_path_factory.mktemp("lying")
-    assert_told(folder, write_segment(folder, sound, lying, sound))
+    assert_rows_match_dump(folder, write_segment(folder, sound, lying, sound))
 
 
 @settings(max_examples=60, deadline=None)
@@ -171,4 +171,4 @@ def test_records_of_any_size_are_found(tmp_path: Path) -> None:
     large = [batch(*(commit(index, metadata=text) for index, text in enumerate(texts)))] * 3
     huge = batch(commit(1), Record(timestamp=AT_MS, key=b"\0\x63", value=bytes(3_000_000)), commit(2))
     segment = write_segment(tmp_path, *in_a_row(*many, *large, huge))
-    assert_told(tmp_path, segment)
+    assert_rows_match_dump(tmp_path, segment)

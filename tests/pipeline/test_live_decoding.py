@@ -43,16 +43,16 @@ def log_range(start: int = 0, end: int = END, topic: str = LOG) -> LogRange:
     return LogRange(topic=topic, partition=7, start=start, end=end)
 
 
-def fetch(place: int, batches: Sequence[bytes], *, most_bytes: int) -> Fetched:
+def fetch(offset: int, batches: Sequence[bytes], *, most_bytes: int) -> Fetched:
     """Answers as a broker does: batches from the one with the offset on, at least one; the last may be cut."""
-    ahead = [each for each in batches if read_header(each).last_offset >= place]
+    ahead = [each for each in batches if read_header(each).last_offset >= offset]
     sent = b"".join(ahead)[: max(most_bytes, len(ahead[0]) if ahead else 0)]
-    last = place
+    last = offset
     for each in split_batches(sent):
         last = each.header.last_offset
     # Kafka lists the aborted transactions that overlap the returned batches.
     ends = {3: 8, 15: 16}
-    aborted = tuple(each for each in ABORTED if each.first_offset <= last and ends[each.first_offset] >= place)
+    aborted = tuple(each for each in ABORTED if each.first_offset <= last and ends[each.first_offset] >= offset)
     return Fetched(records=sent, aborted=aborted, stable_end=END, is_crowded=False)
 
 
@@ -60,7 +60,7 @@ def read(wanted: LogRange, batches: Sequence[bytes] = BATCHES, *, most_bytes: in
     rows: Rows = {name: [] for name in TABLES}
     decoder = RangeDecoder(wanted, Wanted())
     while not decoder.is_done:
-        for table, found in decoder.take(fetch(decoder.place, batches, most_bytes=most_bytes)):
+        for table, found in decoder.decode(fetch(decoder.next_offset, batches, most_bytes=most_bytes)):
             found.validate(full=True)
             assert found.schema.equals(TABLES[table].schema)
             rows[table] += found.to_pylist()
@@ -132,36 +132,36 @@ def test_a_batch_with_a_wrong_checksum_is_told_by_the_range_it_belongs_to_and_st
 def test_offsets_without_records_are_passed_over_up_to_where_the_log_is_stable() -> None:
     decoder = RangeDecoder(log_range(start=5, end=90), Wanted())
     nothing = Fetched(records=b"", aborted=(), stable_end=60, is_crowded=False)
-    assert list(decoder.take(nothing)) == []
-    assert (decoder.place, decoder.is_done) == (60, False)
-    assert list(decoder.take(nothing)) == []
-    assert decoder.place == 60
+    assert list(decoder.decode(nothing)) == []
+    assert (decoder.next_offset, decoder.is_done) == (60, False)
+    assert list(decoder.decode(nothing)) == []
+    assert decoder.next_offset == 60
 
 
 def test_nothing_is_concluded_from_an_answer_that_had_no_room() -> None:
     decoder = RangeDecoder(log_range(end=90), Wanted())
     for records in (b"", BATCHES[0][:40]):
-        assert list(decoder.take(Fetched(records=records, aborted=(), stable_end=90, is_crowded=True))) == []
-    assert decoder.place == 0
+        assert list(decoder.decode(Fetched(records=records, aborted=(), stable_end=90, is_crowded=True))) == []
+    assert decoder.next_offset == 0
 
 
 @pytest.mark.parametrize(
-    ("sent", "reason", "place"),
+    ("sent", "reason", "next_offset"),
     [
         (b"\0" * 80, "no batch: a length of 0", 90),
         (struct.pack(">qiib", 4, 14, 0, 1) + b"\0" * 9, "messages of format v1", 5),
         (BATCHES[0], "only what is before it is sent", 90),
     ],
 )
-def test_what_is_no_batch_is_told_and_never_read_for_ever(sent: bytes, reason: str, place: int) -> None:
+def test_what_is_no_batch_is_told_and_never_read_for_ever(sent: bytes, reason: str, next_offset: int) -> None:
     decoder = RangeDecoder(log_range(start=4, end=90), Wanted())
     fetched = Fetched(records=sent, aborted=(), stable_end=90, is_crowded=False)
-    [(table, found)] = [rows for rows in decoder.take(fetched) if len(rows[1])]
+    [(table, found)] = [rows for rows in decoder.decode(fetched) if len(rows[1])]
     [row] = found.to_pylist()
     assert table == "rejected"
     assert reason in row["reason"]
     assert row["what"] == "segment"
-    assert decoder.place == place
+    assert decoder.next_offset == next_offset
 
 
 def test_of_other_topics_the_ends_of_batches_are_rows() -> None:

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from kcoord.pipeline.decoding.row_filter import Wanted
-from kcoord.pipeline.follow_folder import alone, check_alone, check_asked_before, check_path, clear
+from kcoord.pipeline.follow_folder import check_path, check_request_unchanged, check_unlocked, clear, locked
 from kcoord.pipeline.sources.live_plan import Choice
-from kcoord.pipeline.sources.request_fingerprint import AskedOtherwise, asked
+from kcoord.pipeline.sources.request_fingerprint import RequestChanged, fingerprint
 from kcoord.pipeline.tables import BadFolder, TablesFolder
 
 
@@ -65,67 +65,67 @@ def test_a_file_and_a_folder_of_other_things_are_refused(out: TablesFolder, tmp_
 
 
 def test_one_job_at_a_time_follows_into_a_folder(out: TablesFolder) -> None:
-    check_alone(out)
-    with alone(out):
+    check_unlocked(out)
+    with locked(out):
         with pytest.raises(BadFolder, match=r"another --follow writes there: stop it, or name another folder$"):
-            check_alone(out)
-        with pytest.raises(BadFolder, match="another --follow writes there"), alone(out):
+            check_unlocked(out)
+        with pytest.raises(BadFolder, match="another --follow writes there"), locked(out):
             pass
-    check_alone(out)
-    with alone(out):
+    check_unlocked(out)
+    with locked(out):
         pass
 
 
 def test_a_folder_is_cleared_but_for_the_lock_of_who_clears_it(out: TablesFolder) -> None:
     make(out, "commits/batch=0/a.parquet", "_checkpoint/metadata", "_checkpoint/offsets/0")
-    with alone(out):
+    with locked(out):
         clear(out)
         assert out.path is not None
         assert [str(each.relative_to(out.path)) for each in sorted(out.path.rglob("*"))] == [
             "_checkpoint",
             "_checkpoint/lock",
         ]
-        with pytest.raises(BadFolder, match="another --follow writes there"), alone(out):
+        with pytest.raises(BadFolder, match="another --follow writes there"), locked(out):
             pass
 
 
 def test_a_job_that_did_not_begin_leaves_nothing(out: TablesFolder) -> None:
-    with alone(out):
+    with locked(out):
         check_path(out)
     assert out.path is not None
     assert list(out.path.iterdir()) == []
-    with alone(out):
+    with locked(out):
         make(out, "_checkpoint/metadata")
     assert (out.path / "_checkpoint" / "lock").exists()
 
 
 def test_another_question_than_that_of_the_checkpoint_is_refused_without_spark(out: TablesFolder) -> None:
     everything, of_group, choice = Wanted(), Wanted(groups=("g",)), Choice()
-    check_asked_before(out, of_group, choice)
+    check_request_unchanged(out, of_group, choice)
     make(out, *(f"_checkpoint/offsets/{name}" for name in ("9", "10", ".10.crc")))
-    check_asked_before(out, of_group, choice)  # no offsets can be read here: the stream will check them
+    check_request_unchanged(out, of_group, choice)  # no offsets can be read here: the stream will check them
     assert out.path is not None
-    told = {"cluster": "x", "asked": asked(everything, choice), "logs": {}}
-    (out.path / "_checkpoint" / "offsets" / "10").write_text(f"v1\n{{}}\n{json.dumps(told)}")
-    check_asked_before(out, everything, choice)
-    with pytest.raises(AskedOtherwise, match="begun without --group, and this is with --group g: say the same again"):
-        check_asked_before(out, of_group, choice)
+    checkpoint = {"cluster": "x", "asked": fingerprint(everything, choice), "logs": {}}
+    (out.path / "_checkpoint" / "offsets" / "10").write_text(f"v1\n{{}}\n{json.dumps(checkpoint)}")
+    check_request_unchanged(out, everything, choice)
+    with pytest.raises(RequestChanged, match="begun without --group, and this is with --group g: say the same again"):
+        check_request_unchanged(out, of_group, choice)
 
 
 def test_tables_go_on_with_the_connector_that_they_were_begun_with(out: TablesFolder) -> None:
     make(out, "_checkpoint/offsets/0")
     assert out.path is not None
-    before = dict(asked(Wanted(), Choice()))
-    for told in (before, {option: value for option, value in before.items() if option != "--connector"}):
-        reached = {"cluster": "x", "asked": told, "logs": {}}
+    before = dict(fingerprint(Wanted(), Choice()))
+    for fingerprint_found in (before, {option: value for option, value in before.items() if option != "--connector"}):
+        reached = {"cluster": "x", "asked": fingerprint_found, "logs": {}}
         (out.path / "_checkpoint" / "offsets" / "0").write_text(f"v1\n{{}}\n{json.dumps(reached)}")
-        check_asked_before(out, Wanted(), Choice())
-        with pytest.raises(AskedOtherwise, match="begun without --connector, and this is with --connector spark-sql-"):
-            check_asked_before(out, Wanted(), Choice().without_groups())
+        check_request_unchanged(out, Wanted(), Choice())
+        with pytest.raises(RequestChanged, match="begun without --connector, and this is with --connector spark-sql-"):
+            check_request_unchanged(out, Wanted(), Choice().without_groups())
 
 
 def test_the_lock_goes_away_with_the_tables_that_are_replaced(out: TablesFolder) -> None:
-    with alone(out):
+    with locked(out):
         pass
     make(out, "commits/batch=3/date=2026-11-16/a.parquet")
     out.prepare(replaces=True)

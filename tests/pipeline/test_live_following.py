@@ -13,9 +13,9 @@ from kcoord.admin.wire.fetching import Fetched
 from kcoord.pipeline.decoding.fetched import LogRange, RangeDecoder
 from kcoord.pipeline.decoding.row_filter import Wanted
 from kcoord.pipeline.follow_folder import DECODED, prepare
-from kcoord.pipeline.following import Writing, Written, wait_for_end
+from kcoord.pipeline.following import BatchWriter, WriteTotals, wait_for_end
 from kcoord.pipeline.schemas import TABLES
-from kcoord.pipeline.sources.arrow_packing import PACKED, packed
+from kcoord.pipeline.sources.arrow_packing import PACKED, pack_rows
 from kcoord.pipeline.tables import TablesFolder
 from tests.pipeline.segment_files import batch, commit, in_a_row, tombstone
 
@@ -26,18 +26,18 @@ BATCHES = in_a_row(batch(commit(1), commit(2)), batch(tombstone(), commit(3)))
 def micro_batch(spark: SparkSession, *batches: bytes, wanted: Wanted = EVERYTHING) -> DataFrame:
     decoder = RangeDecoder(LogRange(topic="__consumer_offsets", partition=0, start=0, end=4), wanted)
     fetched = Fetched(records=b"".join(batches), aborted=(), stable_end=4, is_crowded=False)
-    rows = [*decoder.take(fetched), *decoder.scanned()]
-    packs = pa.Table.from_batches(list(packed(rows)))
+    rows = [*decoder.decode(fetched), *decoder.scanned()]
+    packs = pa.Table.from_batches(list(pack_rows(rows)))
     return spark.createDataFrame([tuple(row.values()) for row in packs.to_pylist()], PACKED)
 
 
 def test_a_micro_batch_that_is_done_again_leaves_nothing_of_before(spark: SparkSession, tmp_path: Path) -> None:
     out = TablesFolder(str(tmp_path / "tables"))
     prepare(spark, out)
-    killed = Writing(out, lambda _: None)
+    killed = BatchWriter(out, lambda _: None)
     killed.write(micro_batch(spark, *BATCHES), 7)
     assert out.read(spark, "commits").count() == 4
-    again = Writing(out, lambda _: None)
+    again = BatchWriter(out, lambda _: None)
     again.write(micro_batch(spark), 7)  # compaction has removed the records meanwhile
     assert out.read(spark, "commits").isEmpty()
     assert out.read(spark, "scanned").count() == 1
@@ -47,26 +47,26 @@ def test_a_micro_batch_that_is_done_again_leaves_nothing_of_before(spark: SparkS
 
 def test_what_was_written_adds_up_and_what_is_missing_is_seen(spark: SparkSession, tmp_path: Path) -> None:
     out = TablesFolder(str(tmp_path / "tables"))
-    said: list[Written] = []
-    writing = Writing(out, said.append)
+    reported: list[WriteTotals] = []
+    writing = BatchWriter(out, reported.append)
     torn = bytearray(BATCHES[0])
     torn[-1] ^= 0xFF
     writing.write(micro_batch(spark, bytes(torn), BATCHES[1]), 0)
     writing.write(micro_batch(spark, *BATCHES, wanted=Wanted(groups=("nobody",))), 1)
     total = writing.written.summary
     assert total.is_balanced
-    assert (writing.written.batches, total.rows["commits"], total.aside["left_out"]) == (2, 2, 4)
+    assert (writing.written.batches, total.rows["commits"], total.skipped["left_out"]) == (2, 2, 4)
     assert total.records == total.rejected + 2 + 4
     lossy = micro_batch(spark, *BATCHES).where("table != 'commits'")
     writing.write(lossy, 2)
-    assert not said[-1].summary.is_balanced
+    assert not reported[-1].summary.is_balanced
     assert not writing.written.summary.is_balanced
 
 
 def test_tables_that_never_had_a_row_can_be_read_by_others(spark: SparkSession, tmp_path: Path) -> None:
     out = TablesFolder(str(tmp_path / "tables"))
     prepare(spark, out)
-    writing = Writing(out, lambda _: None)
+    writing = BatchWriter(out, lambda _: None)
     writing.write(micro_batch(spark), 0)
     for table in DECODED:
         read = spark.read.parquet(str(tmp_path / "tables" / table))
@@ -100,16 +100,16 @@ class Query:
         self.is_stopped = True
 
 
-def writing_at(*, begun: int, done: int) -> Writing:
-    writing = Writing(TablesFolder("nowhere"), lambda _: None)
+def writing_at(*, begun: int, done: int) -> BatchWriter:
+    writing = BatchWriter(TablesFolder("nowhere"), lambda _: None)
     writing.begun, writing.done = begun, done
     return writing
 
 
-def wait_for(query: Query, writing: Writing) -> None:
-    is_told = threading.Event()
-    is_told.set()
-    wait_for_end(cast(StreamingQuery, query), is_told, writing)
+def wait_for(query: Query, writing: BatchWriter) -> None:
+    is_stopping = threading.Event()
+    is_stopping.set()
+    wait_for_end(cast(StreamingQuery, query), is_stopping, writing)
     assert query.is_stopped
 
 
@@ -123,7 +123,7 @@ def test_a_micro_batch_that_is_being_written_is_waited_for() -> None:
     query = Query(lambda: None, finish)
     wait_for(query, writing)
     assert not query.happens
-    assert not writing.is_at_it
+    assert not writing.is_writing
 
 
 def test_while_nothing_is_written_the_end_comes_at_once() -> None:

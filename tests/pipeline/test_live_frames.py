@@ -16,7 +16,7 @@ from kcoord.pipeline.decoding.row_filter import Wanted
 from kcoord.pipeline.sources.live_input import LiveInput
 from kcoord.pipeline.sources.live_log import read_ranges
 from kcoord.pipeline.sources.live_partitions import ranges_text
-from kcoord.pipeline.sources.live_plan import Choice, Plan, pack, plan_logs
+from kcoord.pipeline.sources.live_plan import Choice, Plan, pack_tasks, plan_logs
 from kcoord.pipeline.sources.live_source import LIVE, live_source
 from kcoord.pipeline.tables import TablesFolder
 from kcoord.testing.embedded import EmbeddedCluster
@@ -41,7 +41,7 @@ def connection() -> Iterator[Connection]:
 def rows_of(connection: Connection, plan: Plan, table: str) -> list[Row]:
     return [
         row
-        for task in pack(plan.ranges)
+        for task in pack_tasks(plan.ranges)
         for name, batch in read_ranges(connection, task, EVERYTHING)
         if name == table
         for row in batch.to_pylist()
@@ -69,7 +69,7 @@ def test_a_source_gives_one_table_too_and_only_what_is_wanted(spark: SparkSessio
     plan = plan_logs(connection, EVERYTHING, Choice(log_ends=False))
     wanted = Wanted(groups=("audit",))
     spark.dataSource.register(live_source(connection))
-    reader = spark.read.format(LIVE).option("ranges", ranges_text(plan.ranges)).option("wanted", wanted.text())
+    reader = spark.read.format(LIVE).option("ranges", ranges_text(plan.ranges)).option("wanted", wanted.to_json())
     commits = reader.option("table", "commits").load()
     assert same(commits, [row for row in rows_of(connection, plan, "commits") if row["group"] == "audit"])
     [scanned] = reader.option("table", "scanned").load().groupBy().sum("commits", "left_out").collect()
@@ -86,7 +86,9 @@ def test_no_plan_shows_how_to_log_in(spark: SparkSession) -> None:
     in_numbers = ", ".join(map(str, WORD.encode()))  # as the JVM shows bytes
     for shown in (frame, stream):
         executed = shown._jdf.queryExecution()
-        told = executed.toString() + executed.stringWithStats() if shown is frame else executed.logical().toString()
-        assert LIVE in told
-        assert WORD not in told
-        assert in_numbers not in told
+        plan_text = (
+            executed.toString() + executed.stringWithStats() if shown is frame else executed.logical().toString()
+        )
+        assert LIVE in plan_text
+        assert WORD not in plan_text
+        assert in_numbers not in plan_text

@@ -18,17 +18,23 @@ from kcoord.pipeline.decoding.row_filter import Wanted
 from kcoord.pipeline.sources.live_log import CannotRead
 from kcoord.pipeline.sources.live_partitions import ranges_of, ranges_text
 from kcoord.pipeline.sources.live_plan import (
-    MOST_RANGES,
+    MAX_RANGES,
     RANGE_OFFSETS,
     Choice,
     NothingToRead,
-    cut_log,
     find_starts,
-    pack,
+    pack_tasks,
     plan_logs,
+    split_log,
 )
-from kcoord.pipeline.sources.live_stream import NotYet, Reached, WrongCluster, between, ranges_from
-from kcoord.pipeline.sources.request_fingerprint import AskedOtherwise, asked, check_asked
+from kcoord.pipeline.sources.live_stream import (
+    StreamOffset,
+    TemporarilyRefused,
+    WrongCluster,
+    ranges_between,
+    ranges_of_new_logs,
+)
+from kcoord.pipeline.sources.request_fingerprint import RequestChanged, check_fingerprint, fingerprint
 from tests.admin.wire.scripted_broker import LIST_OFFSETS, ScriptedBroker
 
 OFFSETS = "__consumer_offsets@a"
@@ -40,26 +46,26 @@ LOGS = st.dictionaries(
 )
 
 
-def reached(logs: dict[str, dict[int, int]], cluster: str = "c") -> Reached:
-    return Reached(cluster=cluster, asked=asked(Wanted(), Choice()), logs=logs)
+def reached(logs: dict[str, dict[int, int]], cluster: str = "c") -> StreamOffset:
+    return StreamOffset(cluster=cluster, asked=fingerprint(Wanted(), Choice()), logs=logs)
 
 
 @given(start=st.integers(0, 10**9), size=st.integers(0, 10**9))
 def test_ranges_follow_on_each_other_and_are_neither_small_nor_too_many(start: int, size: int) -> None:
-    ranges = list(cut_log(TP, start, start + size))
+    ranges = list(split_log(TP, start, start + size))
     if not size:
         assert ranges == []
         return
     assert (ranges[0].start, ranges[-1].end) == (start, start + size)
     assert all(before.end == after.start for before, after in pairwise(ranges))
-    assert len(ranges) <= MOST_RANGES
+    assert len(ranges) <= MAX_RANGES
     assert len(ranges) == 1 or all(each.end - each.start >= RANGE_OFFSETS for each in ranges)
 
 
 @given(st.lists(st.integers(1, 3 * RANGE_OFFSETS), max_size=40))
 def test_a_task_reads_one_large_range_or_small_ones_of_different_partitions(sizes: list[int]) -> None:
-    ranges = [each for number, size in enumerate(sizes) for each in cut_log(TopicPartition("t", number), 0, size)]
-    packs = pack(ranges)
+    ranges = [each for number, size in enumerate(sizes) for each in split_log(TopicPartition("t", number), 0, size)]
+    packs = pack_tasks(ranges)
     assert sorted(map(str, (each for pack in packs for each in pack))) == sorted(map(str, ranges))
     for tasks in packs:
         assert len({each.partition for each in tasks}) == len(tasks)
@@ -70,55 +76,55 @@ def test_ranges_and_choices_are_the_same_after_they_were_text() -> None:
     ranges = [LogRange(topic="a", partition=1, start=2, end=3), LogRange(topic="ü", partition=0, start=0, end=9)]
     assert ranges_of(ranges_text(ranges)) == ranges
     for choice in (Choice(), Choice(log_ends=False), Choice(topics=("a", "b"))):
-        assert Choice.of(choice.text()) == choice
-    assert Choice.of(None) == Choice()
+        assert Choice.from_json(choice.to_json()) == choice
+    assert Choice.from_json(None) == Choice()
 
 
 def test_a_login_that_only_librdkafka_can_do_is_refused_in_one_line() -> None:
     connection = Connection(bootstrap=("nowhere:1",), needs_librdkafka="sasl.mechanism=GSSAPI")
-    with pytest.raises(NothingToRead, match=r"cannot connect with sasl.mechanism=GSSAPI: copy the segments") as told:
+    with pytest.raises(NothingToRead, match=r"cannot connect with sasl.mechanism=GSSAPI: copy the segments") as caught:
         plan_logs(connection, Wanted(), Choice())
-    assert "\n" not in str(told.value)
+    assert "\n" not in str(caught.value)
 
 
 @given(LOGS)
 def test_how_far_a_stream_came_is_the_same_after_it_was_json(logs: dict[str, dict[int, int]]) -> None:
-    told = reached(logs).told()
-    assert Reached.of(json.loads(json.dumps(told))) == reached(logs)
-    shuffled = {log: dict(reversed(own.items())) for log, own in reversed(logs.items())}
-    assert json.dumps(reached(shuffled).told()) == json.dumps(told)
+    document = reached(logs).to_json()
+    assert StreamOffset.from_json(json.loads(json.dumps(document))) == reached(logs)
+    shuffled = {log: dict(reversed(offsets.items())) for log, offsets in reversed(logs.items())}
+    assert json.dumps(reached(shuffled).to_json()) == json.dumps(document)
 
 
 @given(before=LOGS, ends=LOGS)
 def test_a_stream_forgets_no_log_and_moves_those_of_which_the_end_is_told(before: Any, ends: Any) -> None:
-    after = reached(before).moved_to("c", ends)
+    after = reached(before).advanced_to("c", ends)
     for log in {*before, *ends}:
         for index in {*before.get(log, {}), *ends.get(log, {})}:
             expected = ends.get(log, {}).get(index, before.get(log, {}).get(index))
             assert after.logs[log][index] == expected
-    assert reached(before).moved_to("c", {}) == reached(before)
+    assert reached(before).advanced_to("c", {}) == reached(before)
 
 
 def test_a_stream_goes_on_where_it_was_and_begins_new_logs_at_their_beginning() -> None:
     start = reached({OFFSETS: {0: 10, 1: 20}, "orders@old": {0: 7}})
-    end = start.moved_to("c", {OFFSETS: {0: 15, 1: 20, 2: 4}, "orders@new": {0: 3}})
-    ranges, new = between(start, end)
+    end = start.advanced_to("c", {OFFSETS: {0: 15, 1: 20, 2: 4}, "orders@new": {0: 3}})
+    ranges, new = ranges_between(start, end)
     assert ranges == [LogRange(topic="__consumer_offsets", partition=0, start=10, end=15)]
     assert new == {TopicPartition("__consumer_offsets", 2): 4, TopicPartition("orders", 0): 3}
 
 
 def test_a_log_that_was_cut_back_is_told_and_goes_on_from_its_new_end() -> None:
     start = reached({OFFSETS: {0: 10}})
-    cut = start.moved_to("c", {OFFSETS: {0: 6}})
-    assert between(start, cut) == ([LogRange(topic="__consumer_offsets", partition=0, start=10, end=6)], {})
-    later = cut.moved_to("c", {OFFSETS: {0: 9}})
-    assert between(cut, later) == ([LogRange(topic="__consumer_offsets", partition=0, start=6, end=9)], {})
+    cut = start.advanced_to("c", {OFFSETS: {0: 6}})
+    assert ranges_between(start, cut) == ([LogRange(topic="__consumer_offsets", partition=0, start=10, end=6)], {})
+    later = cut.advanced_to("c", {OFFSETS: {0: 9}})
+    assert ranges_between(cut, later) == ([LogRange(topic="__consumer_offsets", partition=0, start=6, end=9)], {})
 
 
 def test_a_stream_does_not_go_on_with_another_cluster() -> None:
-    assert Reached().moved_to("c", {}).cluster == "c"
+    assert StreamOffset().advanced_to("c", {}).cluster == "c"
     with pytest.raises(WrongCluster, match="of the cluster c, and this is d: name another folder"):
-        reached({}).moved_to("d", {})
+        reached({}).advanced_to("d", {})
 
 
 def refused(error: ErrorCode) -> Refusal:
@@ -130,20 +136,20 @@ def test_new_logs_are_read_from_their_starts_and_what_is_refused_is_never_left_o
     ends = {there: 9, other: 5}
     first = LogRange(topic="orders", partition=0, start=3, end=9)
     second = LogRange(topic="orders", partition=1, start=2, end=5)
-    assert ranges_from(Answers(found={there: 3, other: 2}), ends) == [first, second]
+    assert ranges_of_new_logs(Answers(found={there: 3, other: 2}), ends) == [first, second]
     for error, raised in (
-        (ErrorCode.leader_not_available, NotYet),
-        (ErrorCode.not_leader_or_follower, NotYet),
+        (ErrorCode.leader_not_available, TemporarilyRefused),
+        (ErrorCode.not_leader_or_follower, TemporarilyRefused),
         (ErrorCode.topic_authorization_failed, CannotRead),
     ):
         gone = refused(ErrorCode.unknown_topic_or_partition)
         with pytest.raises(raised, match=f"orders-1: {error.name.upper()}"):
-            ranges_from(Answers(found={there: 3}, refused=(gone, refused(error))), ends)
+            ranges_of_new_logs(Answers(found={there: 3}, refused=(gone, refused(error))), ends)
 
 
 def test_of_a_topic_that_is_gone_all_is_asked_for_so_that_it_is_told_as_a_gap() -> None:
-    told: Answers[TopicPartition, int] = Answers(found={}, refused=(refused(ErrorCode.unknown_topic_or_partition),))
-    assert ranges_from(told, {TP: 7}) == [LogRange(topic="orders", partition=3, start=0, end=7)]
+    starts: Answers[TopicPartition, int] = Answers(found={}, refused=(refused(ErrorCode.unknown_topic_or_partition),))
+    assert ranges_of_new_logs(starts, {TP: 7}) == [LogRange(topic="orders", partition=3, start=0, end=7)]
 
 
 def test_a_log_that_nobody_can_enter_at_a_time_is_refused_and_not_empty() -> None:
@@ -159,15 +165,17 @@ def test_a_log_that_nobody_can_enter_at_a_time_is_refused_and_not_empty() -> Non
         broker.answers[LIST_OFFSETS] = list_offsets
         with closing(LogFetcher(Connection(bootstrap=(broker.address,), request_timeout=1.0))) as fetching:
             assert find_starts(fetching, {TP: 7}, Wanted()).found == {TP: 0}
-            told = find_starts(fetching, {TP: 7}, Wanted(since_ms=1))
-    assert told.found == {}
-    assert [each.error for each in told.refused] == [ErrorCode.not_leader_or_follower]
+            starts = find_starts(fetching, {TP: 7}, Wanted(since_ms=1))
+    assert starts.found == {}
+    assert [each.error for each in starts.refused] == [ErrorCode.not_leader_or_follower]
 
 
 def test_a_stream_goes_on_with_the_same_question_in_whatever_order_it_is_put() -> None:
-    before = asked(Wanted(groups=("a", "b"), since_ms=0), Choice(topics=("t", "s")))
-    kept = Reached.of(json.loads(json.dumps(Reached(asked=before).told()))).moved_to("c", {}).asked
-    check_asked(kept, asked(Wanted(groups=("b", "a", "a"), since_ms=0), Choice(topics=("s", "t"))))
+    before = fingerprint(Wanted(groups=("a", "b"), since_ms=0), Choice(topics=("t", "s")))
+    checkpointed = (
+        StreamOffset.from_json(json.loads(json.dumps(StreamOffset(asked=before).to_json()))).advanced_to("c", {}).asked
+    )
+    check_fingerprint(checkpointed, fingerprint(Wanted(groups=("b", "a", "a"), since_ms=0), Choice(topics=("s", "t"))))
 
 
 @pytest.mark.parametrize(
@@ -182,6 +190,6 @@ def test_a_stream_goes_on_with_the_same_question_in_whatever_order_it_is_put() -
     ],
 )
 def test_a_stream_does_not_go_on_with_another_question(wanted: Wanted, choice: Choice, words: str) -> None:
-    with pytest.raises(AskedOtherwise, match=words) as told:
-        check_asked(asked(Wanted(groups=("a", "c")), Choice()), asked(wanted, choice))
-    assert "\n" not in str(told.value)
+    with pytest.raises(RequestChanged, match=words) as caught:
+        check_fingerprint(fingerprint(Wanted(groups=("a", "c")), Choice()), fingerprint(wanted, choice))
+    assert "\n" not in str(caught.value)

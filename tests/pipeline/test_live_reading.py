@@ -26,19 +26,19 @@ Line = dict[str, Any]
 class Log:
     """A broker's answers to Fetch: first the ones that a test asks for, then batch by batch from two partitions."""
 
-    def __init__(self, broker: ScriptedBroker, *said_first: Any) -> None:
-        self._said_first = list(said_first)
+    def __init__(self, broker: ScriptedBroker, *first_answers: Any) -> None:
+        self._first_answers = list(first_answers)
         broker.topics = {LOG: {0: broker.node_id, 1: broker.node_id}}
         broker.answers[FETCH] = self._answer
 
     def _answer(self, request: Any) -> Mapping[str, Any] | None:
-        if self._said_first:
-            said = self._said_first.pop(0)
-            if said is None:
+        if self._first_answers:
+            answer = self._first_answers.pop(0)
+            if answer is None:
                 return None
-            if said == "throttled":
+            if answer == "throttled":
                 return {"responses": [], "error_code": ErrorCode.none}
-            return self._response(request, lambda each: line(each.partition, error_code=said))
+            return self._response(request, lambda each: line(each.partition, error_code=answer))
         return self._response(request, self._line)
 
     def _response(self, request: Any, one: Any) -> Mapping[str, Any]:
@@ -77,7 +77,7 @@ def read(
     connection = Connection(bootstrap=(broker.address,), request_timeout=request_timeout)
     wanted = [LogRange(topic=LOG, partition=index, start=start, end=end) for index, start, end in ranges]
     rows: Rows = {name: [] for name in TABLES}
-    for table, found in read_ranges(connection, wanted, Wanted(), patience=patience):
+    for table, found in read_ranges(connection, wanted, Wanted(), retry_timeout=patience):
         rows[table] += found.to_pylist()
     return rows
 
@@ -95,7 +95,7 @@ def test_partitions_are_read_side_by_side_to_their_ends(broker: ScriptedBroker) 
 
 
 @pytest.mark.parametrize(
-    "said",
+    "answer",
     [
         "throttled",
         ErrorCode.not_leader_or_follower,
@@ -108,8 +108,8 @@ def test_partitions_are_read_side_by_side_to_their_ends(broker: ScriptedBroker) 
     ],
     ids=str,
 )
-def test_what_passes_is_waited_for(broker: ScriptedBroker, said: Any) -> None:
-    Log(broker, said, said)
+def test_what_passes_is_waited_for(broker: ScriptedBroker, answer: Any) -> None:
+    Log(broker, answer, answer)
     rows = read(broker, (0, 0, END))
     assert committed(rows) == [1, 2, 3, 4, 5]
     assert not rows["rejected"]

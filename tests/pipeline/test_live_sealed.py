@@ -9,7 +9,7 @@ import pytest
 from kcoord.admin.connecting.connection import Connection, ConnectionOptions, resolve_connection
 from kcoord.client.secret import Secret
 from kcoord.client.security import OAuthBearer, Plain, Scram, Security, Tls
-from kcoord.pipeline.sources.pickled_connection import seal
+from kcoord.pipeline.sources.pickled_connection import pickle_connection
 
 WORD = "hunter2-hunter2"
 SECURE = Security(
@@ -26,12 +26,12 @@ def connection(security: Security = SECURE) -> Connection:
     "security", [Security(), SECURE, Security(sasl=Plain(username="bob", password=Secret(WORD)))], ids=str
 )
 def test_an_opened_connection_is_the_one_that_was_sealed(security: Security) -> None:
-    assert seal(connection(security)).open() == connection(security)
+    assert pickle_connection(connection(security)).open() == connection(security)
 
 
 def test_what_is_for_librdkafka_stays_here() -> None:
     given = Connection(bootstrap=("a:1",), librdkafka={"sasl.password": Secret(WORD)})
-    assert seal(given).open().librdkafka == {}
+    assert pickle_connection(given).open().librdkafka == {}
 
 
 def oauth(*pairs: tuple[str, str]) -> Connection:
@@ -52,13 +52,17 @@ def oauth(*pairs: tuple[str, str]) -> Connection:
     ids=["unsecured", "server"],
 )
 def test_a_source_of_tokens_is_sealed_without_the_token_it_has(pairs: Sequence[tuple[str, str]]) -> None:
-    opened = seal(oauth(*pairs)).open().security.sasl
+    opened = pickle_connection(oauth(*pairs)).open().security.sasl
     assert isinstance(opened, OAuthBearer)
 
 
 def test_a_token_source_goes_on_giving_tokens_where_it_is_opened(tmp_path: Path) -> None:
     (tmp_path / "token").write_text("first")
-    bearer = seal(oauth(("sasl.oauthbearer.token.endpoint.url", (tmp_path / "token").as_uri()))).open().security.sasl
+    bearer = (
+        pickle_connection(oauth(("sasl.oauthbearer.token.endpoint.url", (tmp_path / "token").as_uri())))
+        .open()
+        .security.sasl
+    )
     assert isinstance(bearer, OAuthBearer)
     assert bearer.token().reveal() == "first"
     (tmp_path / "token").write_text("second")
@@ -66,7 +70,7 @@ def test_a_token_source_goes_on_giving_tokens_where_it_is_opened(tmp_path: Path)
 
 
 def test_a_sealed_connection_shows_nothing_of_itself() -> None:
-    sealed = seal(connection())
+    sealed = pickle_connection(connection())
     assert WORD not in repr(sealed)
     assert WORD not in str([sealed])
     assert pickle.loads(pickle.dumps(sealed)).open() == connection()

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kcoord.pipeline.decoding.scan import Piece, read_pieces
-from kcoord.pipeline.decoding.segments import NoSegments, SeveralCopies, find_segments, pack_ranges, plan_ranges
+from kcoord.pipeline.decoding.segments import DuplicatePartitions, NoSegments, find_segments, pack_ranges, plan_ranges
 from tests.pipeline.segment_files import batch, commit, in_a_row, write_segment
 from tests.pipeline.told import decoded, decoded_ranges
 
@@ -29,7 +29,7 @@ def write_index(folder: Path, positions: list[int], zeros: int = 0) -> None:
 
 
 def borders(folder: Path, most_bytes: int) -> list[int]:
-    ranges = plan_ranges(find_segments(folder), most_bytes=most_bytes)
+    ranges = plan_ranges(find_segments(folder), max_bytes=most_bytes)
     assert [each.end for each in ranges[:-1]] == [each.start for each in ranges[1:]]
     assert (ranges[0].start, ranges[-1].end) == (0, ranges[0].segment.size)
     return [each.start for each in ranges]
@@ -67,7 +67,7 @@ def test_what_kafka_writes_for_itself_is_read_only_if_it_is_named(folder: Path) 
 def test_two_brokers_copies_of_a_partition_are_refused_by_their_folders(tmp_path: Path) -> None:
     for broker in ("broker-1", "broker-2"):
         write_segment(tmp_path / broker, *BATCHES)
-    with pytest.raises(SeveralCopies) as refused:
+    with pytest.raises(DuplicatePartitions) as refused:
         find_segments(tmp_path)
     assert str(refused.value) == (
         f"{tmp_path} holds several copies of __consumer_offsets-7: {tmp_path}/broker-1/__consumer_offsets-7 and "
@@ -76,14 +76,14 @@ def test_two_brokers_copies_of_a_partition_are_refused_by_their_folders(tmp_path
     )
     write_segment(tmp_path / "broker-2", *BATCHES, log="orders-0")
     write_segment(tmp_path / "broker-3", *BATCHES, log="orders-0")
-    with pytest.raises(SeveralCopies, match=r"__consumer_offsets-7 and 1 other partition: .*/broker-1/"):
+    with pytest.raises(DuplicatePartitions, match=r"__consumer_offsets-7 and 1 other partition: .*/broker-1/"):
         find_segments(tmp_path)
     assert {each.topic for each in find_segments(tmp_path / "broker-2")} == {"__consumer_offsets", "orders"}
 
 
 def test_a_copy_beside_the_folders_of_partitions_is_refused_too(folder: Path) -> None:
     write_segment(folder / "broker-2", *BATCHES)
-    with pytest.raises(SeveralCopies, match=r"/__consumer_offsets-7 and .*/broker-2/__consumer_offsets-7"):
+    with pytest.raises(DuplicatePartitions, match=r"/__consumer_offsets-7 and .*/broker-2/__consumer_offsets-7"):
         find_segments(folder)
 
 
@@ -96,7 +96,7 @@ def test_copies_by_links_are_refused_and_two_links_to_one_folder_are_read_once(t
     (links / "b").symlink_to(tmp_path / "broker-1" / "__consumer_offsets-7")
     assert [each.partition for each in find_segments(links)] == [7]
     (links / "c").symlink_to(tmp_path / "broker-2" / "__consumer_offsets-7")
-    with pytest.raises(SeveralCopies, match=r"links/a and .*links/c"):
+    with pytest.raises(DuplicatePartitions, match=r"links/a and .*links/c"):
         find_segments(links)
 
 
@@ -110,14 +110,14 @@ def test_partitions_that_lie_in_several_folders_once_each_are_read_together(tmp_
     ]
 
 
-@pytest.mark.parametrize("place", ["nowhere", "empty", "file.txt", "other"])
-def test_a_place_without_segments_is_refused(place: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["nowhere", "empty", "file.txt", "other"])
+def test_a_place_without_segments_is_refused(name: str, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     (tmp_path / "file.txt").touch()
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / f"{0:020}.log").touch()
-    with pytest.raises(NoSegments, match=place):
-        find_segments(tmp_path / place)
+    with pytest.raises(NoSegments, match=name):
+        find_segments(tmp_path / name)
 
 
 def test_a_small_segment_is_one_range_and_an_empty_one_none(folder: Path) -> None:
@@ -127,7 +127,7 @@ def test_a_small_segment_is_one_range_and_an_empty_one_none(folder: Path) -> Non
 
 
 def test_a_range_can_be_sent_to_another_process(folder: Path) -> None:
-    ranges = plan_ranges(find_segments(folder), most_bytes=2_000)
+    ranges = plan_ranges(find_segments(folder), max_bytes=2_000)
     assert pickle.loads(pickle.dumps(ranges)) == ranges
 
 
@@ -155,7 +155,7 @@ def test_an_index_that_points_elsewhere_is_not_used(error: int, folder: Path) ->
 
 @pytest.mark.parametrize("most_bytes", [1, 500, 3_000, 10**9])
 def test_all_ranges_together_give_what_the_segment_does(most_bytes: int, folder: Path) -> None:
-    ranges = plan_ranges(find_segments(folder), most_bytes=most_bytes)
+    ranges = plan_ranges(find_segments(folder), max_bytes=most_bytes)
     assert len(ranges) == {1: len(BATCHES), 10**9: 1}.get(most_bytes, len(ranges))
     assert decoded_ranges(ranges)["commits"] == decoded(folder)["commits"]
 
@@ -175,7 +175,7 @@ def test_what_is_behind_a_torn_batch_is_one_range(folder: Path) -> None:
 def test_pieces_of_any_size_hold_all_batches(most_bytes: int, folder: Path) -> None:
     (whole,) = plan_ranges(find_segments(folder))
     found = []
-    for piece in read_pieces(whole, most_bytes=most_bytes):
+    for piece in read_pieces(whole, max_bytes=most_bytes):
         assert isinstance(piece, Piece)
         found += (piece.at + piece.position).tolist()
     assert found == POSITIONS

@@ -6,10 +6,18 @@ from pathlib import Path
 
 import pytest
 
-from kcoord.pipeline.session import SMALL_BYTES, NoMaster, NoSpark, check_java, check_master, settings_for, told_by
+from kcoord.pipeline.session import (
+    SMALL_BYTES,
+    NoMaster,
+    NoSpark,
+    check_java,
+    check_master,
+    failure_in_log,
+    settings_for,
+)
 
 
-def java_that_says(folder: Path, text: str) -> Path:
+def java_with_output(folder: Path, text: str) -> Path:
     """Makes a folder for JAVA_HOME, whose java prints this text."""
     java = folder / "bin" / "java"
     java.parent.mkdir(parents=True)
@@ -29,10 +37,10 @@ def test_a_java_home_without_java_is_said(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "version"), [('openjdk version "11.0.2" 2019', "11"), ('java version "1.8.0_4"', "8")]
+    ("output", "version"), [('openjdk version "11.0.2" 2019', "11"), ('java version "1.8.0_4"', "8")]
 )
-def test_an_old_java_is_said(told: str, version: str, tmp_path: Path) -> None:
-    home = java_that_says(tmp_path, told)
+def test_an_old_java_is_said(output: str, version: str, tmp_path: Path) -> None:
+    home = java_with_output(tmp_path, output)
     with pytest.raises(NoSpark, match=f"Java {version} is too old: Spark needs 17 or newer; JAVA_HOME leads to"):
         check_java({"JAVA_HOME": str(home)})
     with pytest.raises(NoSpark, match="the path leads to"):
@@ -40,15 +48,15 @@ def test_an_old_java_is_said(told: str, version: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "told", ['openjdk version "17" 2021-09-14', 'openjdk version "21.0.1" 2023', 'java version "26-ea"']
+    "output", ['openjdk version "17" 2021-09-14', 'openjdk version "21.0.1" 2023', 'java version "26-ea"']
 )
-def test_a_newer_java_is_taken(told: str, tmp_path: Path) -> None:
-    check_java({"JAVA_HOME": str(java_that_says(tmp_path, told))})
+def test_a_newer_java_is_taken(output: str, tmp_path: Path) -> None:
+    check_java({"JAVA_HOME": str(java_with_output(tmp_path, output))})
 
 
 def test_what_is_no_java_is_said(tmp_path: Path) -> None:
     with pytest.raises(NoSpark, match="does not say which Java it is"):
-        check_java({"JAVA_HOME": str(java_that_says(tmp_path, "hello"))})
+        check_java({"JAVA_HOME": str(java_with_output(tmp_path, "hello"))})
 
 
 @pytest.mark.parametrize("master", ["local[*]", "local[2]"])
@@ -111,4 +119,4 @@ def test_packages_that_cannot_be_found_are_named_out_of_a_page_about_them(tmp_pa
         "org.a#b added as a dependency\n\t\t:: org.a#b;4.3.0: not found\n"
         'Exception in thread "main" java.lang.RuntimeException: [unresolved dependency: org.a#b;4.3.0: not found]\n'
     )
-    assert told_by(log) == "spark.jars.packages: org.a:b:4.3.0 cannot be found in any repository that Spark asks"
+    assert failure_in_log(log) == "spark.jars.packages: org.a:b:4.3.0 cannot be found in any repository that Spark asks"

@@ -60,20 +60,20 @@ def test_a_file_is_no_folder(tmp_path: Path) -> None:
 
 def test_what_is_no_whole_folder_is_said(tmp_path: Path) -> None:
     with pytest.raises(BadFolder, match="no such folder"):
-        TablesFolder(str(tmp_path / "none")).check_whole()
+        TablesFolder(str(tmp_path / "none")).check_complete()
     with pytest.raises(BadFolder, match="neither tables of kcoord pipeline decode in it, nor segments of a log"):
-        TablesFolder(str(tmp_path)).check_whole()
+        TablesFolder(str(tmp_path)).check_complete()
     (tmp_path / COMMITS).mkdir()
     with pytest.raises(BadFolder, match="did not end"):
-        TablesFolder(str(tmp_path)).check_whole()
+        TablesFolder(str(tmp_path)).check_complete()
     (tmp_path / SCANNED).mkdir()
-    TablesFolder(str(tmp_path)).check_whole()
+    TablesFolder(str(tmp_path)).check_complete()
 
 
 def test_places_that_only_spark_reaches_are_left_to_it() -> None:
     folder = TablesFolder("hdfs://name/tables")
     folder.prepare()
-    folder.check_whole()
+    folder.check_complete()
     assert folder.path is None
 
 
@@ -90,14 +90,14 @@ def segments(tmp_path: Path) -> Path:
 def test_what_is_written_is_what_was_decoded_and_adds_up(spark: SparkSession, segments: Path, tmp_path: Path) -> None:
     folder = TablesFolder(str(tmp_path / "tables"))
     folder.prepare()
-    told: list[str] = []
-    done = decode(spark, SegmentInput(ranges=plan_ranges(find_segments(segments))), folder, Wanted(), told.append)
+    steps: list[str] = []
+    done = decode(spark, SegmentInput(ranges=plan_ranges(find_segments(segments))), folder, Wanted(), steps.append)
     expected = decoded(segments)
-    assert told == [COMMITS, GENERATIONS, GROUP_EVENTS, "log_ends", REJECTED, SCANNED, "summary"]
+    assert steps == [COMMITS, GENERATIONS, GROUP_EVENTS, "log_ends", REJECTED, SCANNED, "summary"]
     assert done.rows == {name: len(expected[name]) for name in DECODED}
-    assert (done.records, done.rejected, done.aside["plain"]) == (6, 1, 1)
+    assert (done.records, done.rejected, done.skipped["plain"]) == (6, 1, 1)
     assert done.is_balanced
-    folder.check_whole()
+    folder.check_complete()
     for name in DECODED:
         frame = folder.read(spark, name)
         assert frame.schema.fieldNames() == spark_schema(name).fieldNames()
@@ -115,9 +115,9 @@ def test_what_was_not_asked_for_is_counted(spark: SparkSession, segments: Path, 
     log = SegmentInput(ranges=plan_ranges(find_segments(segments)))
     of_group, later = TablesFolder(str(tmp_path / "of-group")), TablesFolder(str(tmp_path / "later"))
     done = decode(spark, log, of_group, Wanted(groups=("h",)), print)
-    assert (done.rows[COMMITS], done.aside["left_out"], done.is_balanced) == (1, 3, True)
+    assert (done.rows[COMMITS], done.skipped["left_out"], done.is_balanced) == (1, 3, True)
     done = decode(spark, log, later, Wanted(since_ms=AT_MS + 1), print)
-    assert (done.rows[COMMITS], done.aside["left_out"], done.is_balanced) == (0, 4, True)
+    assert (done.rows[COMMITS], done.skipped["left_out"], done.is_balanced) == (0, 4, True)
     assert later.read(spark, COMMITS).count() == 0
 
 
@@ -125,7 +125,7 @@ def test_what_was_not_asked_for_is_counted(spark: SparkSession, segments: Path, 
 def test_folders_may_have_names_that_mean_something_to_spark(name: str, spark: SparkSession, tmp_path: Path) -> None:
     folder = TablesFolder(str(tmp_path / name))
     folder.write(spark.createDataFrame([], spark_schema(SCANNED)), SCANNED)
-    assert folder.is_whole
+    assert folder.is_complete
     assert folder.read(spark, SCANNED).count() == 0
 
 

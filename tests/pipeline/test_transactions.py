@@ -67,7 +67,7 @@ def test_ranges_that_cut_transactions_give_what_the_whole_does(tmp_path: Path) -
             batches += [marker((turn + producer) % 2, producer, 0) for producer in range(5)]
     write_segment(tmp_path, *in_a_row(*batches))
     whole = decoded(tmp_path)
-    ranges = plan_ranges(find_segments(tmp_path), most_bytes=250)
+    ranges = plan_ranges(find_segments(tmp_path), max_bytes=250)
     assert len(ranges) > 20
     cut = decoded_ranges(ranges)
     assert cut["commits"] == whole["commits"]

@@ -9,7 +9,7 @@ import pytest
 from kcoord.admin.connecting.connection import Connection
 from kcoord.errors import ErrorCode
 from kcoord.pipeline.sources.live_plan import Choice
-from kcoord.pipeline.unreadable_topics import Unread, unread_told
+from kcoord.pipeline.unreadable_topics import UnreadableTopics, unreadable_reported
 from tests.admin.wire.scripted_broker import LIST_OFFSETS, METADATA, ScriptedBroker
 
 PATIENCE = 20.0
@@ -31,18 +31,18 @@ class Guarded(ScriptedBroker):
         return Connection(bootstrap=(self.address,), request_timeout=2.0)
 
     def _guarded_metadata(self, request: Any) -> Mapping[str, Any]:
-        told = dict(self._metadata(request))
+        response = dict(self._metadata(request))
         refused = {"error_code": ErrorCode.topic_authorization_failed}
-        told["topics"] = [{**each, **(refused if each["name"] == "secret" else {})} for each in told["topics"]]
-        return told
+        response["topics"] = [{**each, **(refused if each["name"] == "secret" else {})} for each in response["topics"]]
+        return response
 
     def _guarded_offsets(self, request: Any) -> Mapping[str, Any]:
-        told = self.list_offsets(request)
-        for topic in told["topics"]:
+        response = self.list_offsets(request)
+        for topic in response["topics"]:
             if topic["name"] == "orders":
                 for each in topic["partitions"]:
                     each["error_code"] = self.errors.get(each["partition_index"], each["error_code"])
-        return told
+        return response
 
 
 @pytest.fixture
@@ -52,40 +52,40 @@ def broker() -> Iterator[Guarded]:
 
 
 def test_a_topic_that_one_may_not_read_is_told_once(broker: Guarded) -> None:
-    unread = Unread(broker.connection(), NAMED)
-    assert unread.news() == [SECRET]
-    assert unread.news() == []
+    unread = UnreadableTopics(broker.connection(), NAMED)
+    assert unread.new_refusals() == [SECRET]
+    assert unread.new_refusals() == []
     broker.errors[1] = ErrorCode.topic_authorization_failed
-    assert unread.news() == ["partition orders-1: TOPIC_AUTHORIZATION_FAILED"]
-    assert unread.news() == []
+    assert unread.new_refusals() == ["partition orders-1: TOPIC_AUTHORIZATION_FAILED"]
+    assert unread.new_refusals() == []
 
 
 def test_a_named_topic_that_is_not_there_is_told(broker: Guarded) -> None:
-    unread = Unread(broker.connection(), Choice(topics=("missing",)))
-    assert unread.news() == ["topic missing: UNKNOWN_TOPIC_OR_PARTITION"]
+    unread = UnreadableTopics(broker.connection(), Choice(topics=("missing",)))
+    assert unread.new_refusals() == ["topic missing: UNKNOWN_TOPIC_OR_PARTITION"]
 
 
 def test_the_offsets_of_groups_that_one_may_read_no_more_are_told(broker: Guarded) -> None:
-    unread = Unread(broker.connection(), Choice(log_ends=False))
-    assert unread.news() == []
+    unread = UnreadableTopics(broker.connection(), Choice(log_ends=False))
+    assert unread.new_refusals() == []
     del broker.topics["__consumer_offsets"]
-    assert unread.news() == ["the cluster has no __consumer_offsets: no group was ever there"]
+    assert unread.new_refusals() == ["the cluster has no __consumer_offsets: no group was ever there"]
 
 
 def test_what_may_be_well_again_is_not_told(broker: Guarded) -> None:
     broker.errors = {0: ErrorCode.leader_not_available, 1: ErrorCode.unknown_topic_or_partition}
-    assert Unread(broker.connection(), NAMED).news() == [SECRET]
-    silent = Unread(Connection(bootstrap=("127.0.0.1:1",), request_timeout=1.0), NAMED)
-    assert silent.news() == [], "a cluster that does not answer is for the stream to bear"
+    assert UnreadableTopics(broker.connection(), NAMED).new_refusals() == [SECRET]
+    silent = UnreadableTopics(Connection(bootstrap=("127.0.0.1:1",), request_timeout=1.0), NAMED)
+    assert silent.new_refusals() == [], "a cluster that does not answer is for the stream to bear"
 
 
 def test_it_is_told_at_the_beginning_and_while_the_stream_goes_on(broker: Guarded) -> None:
-    told: list[str] = []
-    with unread_told(broker.connection(), NAMED, told.append, interval=0.01):
-        assert told == [SECRET]
+    warnings: list[str] = []
+    with unreadable_reported(broker.connection(), NAMED, warnings.append, interval=0.01):
+        assert warnings == [SECRET]
         broker.errors[0] = ErrorCode.topic_authorization_failed
         deadline = time.monotonic() + PATIENCE
-        while len(told) < 2:
+        while len(warnings) < 2:
             assert time.monotonic() < deadline
             time.sleep(0.01)
-    assert told == [SECRET, "partition orders-0: TOPIC_AUTHORIZATION_FAILED"]
+    assert warnings == [SECRET, "partition orders-0: TOPIC_AUTHORIZATION_FAILED"]

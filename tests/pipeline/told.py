@@ -24,9 +24,9 @@ _FIRST_MS: Final = -62_135_596_800_000
 _LAST_MS: Final = 253_402_300_799_999
 
 
-def decoded(place: Path, **how: Any) -> Rows:
+def decoded(path: Path, **how: Any) -> Rows:
     """Decodes all tables of all segments, and checks each batch against its schema."""
-    return decoded_ranges(plan_ranges(find_segments(place), **how))
+    return decoded_ranges(plan_ranges(find_segments(path), **how))
 
 
 def decoded_ranges(ranges: list[SegmentRange]) -> Rows:
@@ -42,13 +42,13 @@ def decoded_ranges(ranges: list[SegmentRange]) -> Rows:
     return found
 
 
-def told(segment: Path) -> Rows:
+def expected_rows(segment: Path) -> Rows:
     """Returns the expected rows, by our own dump."""
     dumped = dump_segment(segment, DumpFilter())
-    return told_by([batch_json(each) for each in dumped if isinstance(each, DumpedBatch)], segment)
+    return expected_rows_of_dump([batch_json(each) for each in dumped if isinstance(each, DumpedBatch)], segment)
 
 
-def told_by(batches: list[dict[str, Any]], segment: Path) -> Rows:
+def expected_rows_of_dump(batches: list[dict[str, Any]], segment: Path) -> Rows:
     """Returns the expected rows of dumped batches, whose records have keys and values as JSON."""
     rows: Rows = {COMMITS: [], GENERATIONS: [], GROUP_EVENTS: []}
     for batch in _committed(batches):
@@ -66,15 +66,15 @@ def _committed(batches: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     """Yields the batches that are committed. It goes backwards, since the marker of a transaction comes after its
     batches."""
     ends: dict[int, str] = {}
-    kept: list[dict[str, Any]] = []
+    committed: list[dict[str, Any]] = []
     for batch in reversed(batches):
         if batch["isControl"]:
             for record in reversed(batch["records"]):
                 if record["marker"]["type"] in ("ABORT", "COMMIT"):
                     ends[batch["producerId"]] = record["marker"]["type"]
         elif not batch["isTransactional"] or ends.get(batch["producerId"]) == "COMMIT":
-            kept.append(batch)
-    yield from reversed(kept)
+            committed.append(batch)
+    yield from reversed(committed)
 
 
 def _row(batch: Mapping[str, Any], record: Mapping[str, Any], segment: Path) -> tuple[str, Row] | None:

@@ -2,7 +2,7 @@ import pytest
 
 from kcoord.testing.choice import choose_cluster
 from kcoord.testing.cluster import Cluster, ExistingCluster
-from kcoord.testing.containers import IMAGE, DockerCluster, container_environment, container_places, docker_host
+from kcoord.testing.containers import IMAGE, DockerCluster, container_environment, container_specs, docker_host
 from kcoord.testing.errors import FixtureError, MissingProgramError, NotOurClusterError
 from kcoord.testing.kafka import KafkaCluster
 
@@ -52,9 +52,9 @@ def test_a_cluster_that_is_there_keeps_its_properties(monkeypatch: pytest.Monkey
 
 
 def test_brokers_in_containers_meet_by_name_and_their_clients_by_port() -> None:
-    places = container_places(3, "docker.example", {})
-    environment = container_environment(places[1], places, "id", {"group.max.size": "4"})
-    port = places[1].client_port
+    specs = container_specs(3, "docker.example", {})
+    environment = container_environment(specs[1], specs, "id", {"group.max.size": "4"})
+    port = specs[1].client_port
     assert IMAGE == "apache/kafka:4.3.1"
     assert environment["CLUSTER_ID"] == "id"
     assert environment["KAFKA_NODE_ID"] == "2"

@@ -20,7 +20,7 @@ time.sleep(60)
 
 
 @pytest.fixture
-def stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def fake_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Replaces `kcoord serve` by a script."""
     script = tmp_path / "serve.py"
     monkeypatch.setattr(embedded, "serve_command", lambda *_: [sys.executable, str(script)])
@@ -37,8 +37,8 @@ def test_the_command_line_holds_topics_and_settings() -> None:
     assert " ".join(command[4:]) == "--listen 127.0.0.1:0 --brokers 1 --data-dir data --fsync -o json"
 
 
-def test_the_handle_knows_where_the_cluster_is(stand_in: Path) -> None:
-    stand_in.write_text(SERVE)
+def test_the_handle_knows_where_the_cluster_is(fake_server: Path) -> None:
+    fake_server.write_text(SERVE)
     with EmbeddedCluster() as cluster:
         assert cluster.bootstrap == "127.0.0.1:4123,127.0.0.1:4124"
         assert cluster.cluster_id == "c"
@@ -47,14 +47,14 @@ def test_the_handle_knows_where_the_cluster_is(stand_in: Path) -> None:
     assert cluster.log() == "log line\n"
 
 
-def test_a_server_that_ends_at_once_shows_what_it_said(stand_in: Path) -> None:
-    stand_in.write_text("import sys; sys.exit('no such setting')")
+def test_a_server_that_ends_at_once_shows_what_it_said(fake_server: Path) -> None:
+    fake_server.write_text("import sys; sys.exit('no such setting')")
     with pytest.raises(StartError, match=r"(?s)exit code 1.*no such setting"):
         EmbeddedCluster().start()
 
 
-def test_a_server_that_says_nothing_is_not_waited_for_forever(stand_in: Path) -> None:
-    stand_in.write_text("import time; time.sleep(60)")
+def test_a_server_that_says_nothing_is_not_waited_for_forever(fake_server: Path) -> None:
+    fake_server.write_text("import time; time.sleep(60)")
     with pytest.raises(StartError, match=r"kcoord serve has not said .* within 0\.2 s"):
         EmbeddedCluster(start_timeout=0.2).start()
 

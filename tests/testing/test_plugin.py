@@ -6,7 +6,7 @@ from .conftest import RunPython
 
 NOTHING_HERE = {"KCOORD_TEST_NO_KAFKA": "", "KCOORD_TEST_BOOTSTRAP": "", "PATH": "", "JAVA_HOME": ""}
 USES_KAFKA = "def test_user(kafka_cluster, java_tools): pass"
-LEFT_OUT = "KCOORD_TEST_NO_KAFKA=1: tests against the real Kafka are left out"
+SKIP_NOTICE = "KCOORD_TEST_NO_KAFKA=1: tests against the real Kafka are left out"
 
 
 def test_tests_without_kafka_are_left_out_aloud(run_pytest: RunPython) -> None:
@@ -14,8 +14,8 @@ def test_tests_without_kafka_are_left_out_aloud(run_pytest: RunPython) -> None:
     assert answer.returncode == 0
     assert "1 skipped" in answer.stdout
     header, _, rest = answer.stdout.partition("collected 1 item")
-    assert LEFT_OUT in header
-    assert rest.count(LEFT_OUT) == 2, "once as the reason of the skip, once as the summary"
+    assert SKIP_NOTICE in header
+    assert rest.count(SKIP_NOTICE) == 2, "once as the reason of the skip, once as the summary"
 
 
 def test_a_missing_java_fails_the_tests(run_pytest: RunPython) -> None:

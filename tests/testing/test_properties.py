@@ -1,10 +1,10 @@
-from kcoord.testing.node import PORTS, choose_places
-from kcoord.testing.properties import Place, server_properties, to_environment, to_text
+from kcoord.testing.node import PORTS, choose_broker_specs
+from kcoord.testing.properties import BrokerSpec, server_properties, to_environment, to_text
 
 
 def properties_of(brokers: int, **overrides: str) -> dict[str, str]:
-    places = choose_places(brokers, {})
-    return server_properties(places[0], places, log_dirs="data", overrides=overrides)
+    specs = choose_broker_specs(brokers, {})
+    return server_properties(specs[0], specs, log_dirs="data", overrides=overrides)
 
 
 def test_one_broker_keeps_one_replica_of_everything() -> None:
@@ -25,16 +25,16 @@ def test_a_chosen_property_wins() -> None:
 
 
 def test_a_proxy_is_advertised_to_clients_and_not_to_brokers() -> None:
-    [place] = choose_places(1, {1: "127.0.0.1:9999"})
-    properties = server_properties(place, [place], log_dirs="data", overrides={})
-    assert properties["advertised.listeners"] == f"CLIENT://127.0.0.1:9999,INTERNAL://127.0.0.1:{place.internal_port}"
-    assert place.client_address == f"127.0.0.1:{place.client_port}"
+    [spec] = choose_broker_specs(1, {1: "127.0.0.1:9999"})
+    properties = server_properties(spec, [spec], log_dirs="data", overrides={})
+    assert properties["advertised.listeners"] == f"CLIENT://127.0.0.1:9999,INTERNAL://127.0.0.1:{spec.internal_port}"
+    assert spec.client_address == f"127.0.0.1:{spec.client_port}"
 
 
 def test_more_listeners_stand_beside_that_of_clients_and_are_advertised() -> None:
-    [place] = choose_places(1, {}, {"SECURE": "SASL_SSL"})
-    properties = server_properties(place, [place], log_dirs="data", overrides={})
-    door = f"SECURE://127.0.0.1:{place.listeners['SECURE'].port}"
+    [spec] = choose_broker_specs(1, {}, {"SECURE": "SASL_SSL"})
+    properties = server_properties(spec, [spec], log_dirs="data", overrides={})
+    door = f"SECURE://127.0.0.1:{spec.listeners['SECURE'].port}"
     assert properties["listeners"].split(",")[-1] == door
     assert properties["advertised.listeners"].split(",")[-1] == door
     assert properties["listener.security.protocol.map"] == (
@@ -43,7 +43,7 @@ def test_more_listeners_stand_beside_that_of_clients_and_are_advertised() -> Non
 
 
 def test_ports_are_different_and_out_of_the_way_of_outgoing_connections() -> None:
-    ports = [port for place in choose_places(3, {}) for port in ports_of(place)]
+    ports = [port for spec in choose_broker_specs(3, {}) for port in ports_of(spec)]
     assert len(set(ports)) == 9
     assert all(port in PORTS for port in ports)
 
@@ -59,5 +59,5 @@ def test_the_image_gets_properties_as_variables() -> None:
     }
 
 
-def ports_of(place: Place) -> list[int]:
-    return [place.client_port, place.internal_port, place.controller_port]
+def ports_of(spec: BrokerSpec) -> list[int]:
+    return [spec.client_port, spec.internal_port, spec.controller_port]

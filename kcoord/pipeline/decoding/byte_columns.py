@@ -24,7 +24,7 @@ PADDING: Final = 16
 _NATIVE: Final = {"b": np.int8, "B": np.uint8, "h": np.int16, "H": np.uint16, "i": np.int32, "q": np.int64}
 
 
-class Arena:
+class ByteBuffer:
     """Bytes that are read at many positions. A position may be anything from 0 to `size`."""
 
     __slots__ = ("_buffer", "_views", "padded", "size")
@@ -38,7 +38,7 @@ class Arena:
         self._views: dict[str, npt.NDArray[Any]] = {}
 
     @classmethod
-    def of(cls, *parts: bytes | bytearray | memoryview) -> "Arena":
+    def of(cls, *parts: bytes | bytearray | memoryview) -> "ByteBuffer":
         """Copies the parts into one buffer, one after the other."""
         padded = b"".join([*parts, bytes(PADDING)])
         return cls(padded, len(padded) - PADDING)
@@ -99,23 +99,23 @@ class Cursor:
     and its position stays within it; what is read there afterwards has no meaning.
     """
 
-    __slots__ = ("arena", "at", "ends", "is_good")
+    __slots__ = ("at", "buffer", "ends", "is_good")
 
-    def __init__(self, arena: Arena, starts: Positions, ends: Positions) -> None:
-        self.arena = arena
+    def __init__(self, buffer: ByteBuffer, starts: Positions, ends: Positions) -> None:
+        self.buffer = buffer
         self.at = starts
         self.ends = ends
-        self.is_good: Flags = starts <= ends
+        self.is_valid: Flags = starts <= ends
 
     def number(self, code: str) -> npt.NDArray[Any]:
-        values = self.arena.numbers(code, self.at)
+        values = self.buffer.numbers(code, self.at)
         self.skip(values.itemsize)
         return values
 
     def skip(self, sizes: int | Integers) -> None:
         """Advances by these sizes, which must not be negative."""
         at = self.at + sizes
-        self.is_good &= at <= self.ends
+        self.is_valid &= at <= self.ends
         self.at = np.minimum(at, self.ends)
 
     def span(self, sizes: Integers) -> tuple[Positions, Positions]:
@@ -125,16 +125,16 @@ class Cursor:
         return start, self.at
 
     def require(self, condition: Flags) -> None:
-        self.is_good &= condition
+        self.is_valid &= condition
 
-    def uvarint(self, most_bytes: int = 4) -> Integers:
+    def uvarint(self, max_bytes: int = 4) -> Integers:
         """Reads an unsigned varint. One with more than `max_bytes` bytes is invalid."""
-        packed = _TABLE[self.arena.pairs()[self.at]]
+        packed = _VARINT_TABLE[self.buffer.pairs()[self.at]]
         values: Integers = packed >> _LENGTH_BITS
         self.skip(packed & _LENGTH_MASK)
         longer = np.flatnonzero(packed == _LONGER)
         if len(longer):
-            self._read_longer(values, longer, most_bytes)
+            self._read_longer(values, longer, max_bytes)
         return values
 
     def varint(self) -> Integers:
@@ -143,20 +143,20 @@ class Cursor:
 
     def varlong(self) -> Integers:
         """Reads a zigzag varint of 56 bits at most."""
-        return _unzigzag(self.uvarint(_MOST_BYTES))
+        return _unzigzag(self.uvarint(_MAX_VARLONG_BYTES))
 
-    def _read_longer(self, values: Integers, longer: Integers, most_bytes: int) -> None:
+    def _read_longer(self, values: Integers, longer: Integers, max_bytes: int) -> None:
         """Reads the varints of three bytes or more; the cursor has not advanced over them yet."""
         at = self.at[longer]
         total = np.zeros(len(longer), np.int64)
         is_open = np.ones(len(longer), np.bool_)
-        for shift in range(0, 7 * most_bytes, 7):
-            byte = self.arena.numbers("B", at).astype(np.int64)
+        for shift in range(0, 7 * max_bytes, 7):
+            byte = self.buffer.numbers("B", at).astype(np.int64)
             total |= np.where(is_open, (byte & 0x7F) << shift, 0)
             at += is_open
             is_open &= byte > 0x7F
         values[longer] = total
-        self.is_good[longer] &= ~is_open & (at <= self.ends[longer])
+        self.is_valid[longer] &= ~is_open & (at <= self.ends[longer])
         self.at[longer] = np.minimum(at, self.ends[longer])
 
 
@@ -164,14 +164,14 @@ def _unzigzag(raw: Integers) -> Integers:
     return (raw >> 1) ^ -(raw & 1)
 
 
-_MOST_BYTES: Final = 8
+_MAX_VARLONG_BYTES: Final = 8
 _LENGTH_BITS: Final = 2
 _LENGTH_MASK: Final = 3
 _LONGER: Final = 0
 """The table's entry for a varint of more than two bytes: a length of 0 and no value."""
 
 
-def _table() -> Integers:
+def _varint_table() -> Integers:
     """Maps every pair of bytes to the unsigned varint that it begins with, and to the length of that varint."""
     pairs = np.arange(1 << 16, dtype=np.int64)
     first, second = pairs & 0xFF, pairs >> 8
@@ -180,4 +180,4 @@ def _table() -> Integers:
     return np.where(first < 0x80, one, np.where(second < 0x80, two, _LONGER))
 
 
-_TABLE: Final = _table()
+_VARINT_TABLE: Final = _varint_table()

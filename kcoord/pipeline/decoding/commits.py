@@ -33,47 +33,47 @@ _NO_ID: Final = bytes(UUID_BYTES)
 
 def decode_commits(records: Records) -> tuple[pa.RecordBatch, list[Rejection]]:
     """Returns the rows of these records, whose keys are those of commits, in their order; and the rejected ones."""
-    names = Cursor(records.arena, records.key_starts + _FIRST_BYTES, records.key_ends)
+    names = Cursor(records.buffer, records.key_starts + _FIRST_BYTES, records.key_ends)
     keys = read_fields(OFFSET_COMMIT.key, 0, names)
     versions = _versions(records)
-    values, is_good = _read_values(records, versions)
-    is_good &= names.is_good
-    if is_good.all():
+    values, is_valid = _read_values(records, versions)
+    is_valid &= names.is_valid
+    if is_valid.all():
         return _batch(records, keys, versions, values), []
-    usual = np.flatnonzero(is_good)
-    read, rejections = _one_by_one(records, np.flatnonzero(~is_good))
-    if not len(usual):
+    regular = np.flatnonzero(is_valid)
+    read, rejections = _one_by_one(records, np.flatnonzero(~is_valid))
+    if not len(regular):
         return pa.RecordBatch.from_pylist(list(read.values()), _SCHEMA), rejections
-    most = decode_commits(records.only(usual))[0]
+    regular_rows = decode_commits(records.take(regular))[0]
     if not read:
-        return most, rejections
+        return regular_rows, rejections
     others = pa.RecordBatch.from_pylist(list(read.values()), _SCHEMA)
-    return _in_order(most, usual, others, np.array(list(read))), rejections
+    return _merged(regular_rows, regular, others, np.array(list(read))), rejections
 
 
 def _versions(records: Records) -> npt.NDArray[np.int16]:
     """Returns the version of each value; -1 if the value is null."""
-    versions = records.arena.numbers("h", records.value_starts)
+    versions = records.buffer.numbers("h", records.value_starts)
     return np.where(records.has_value, versions, np.int16(_NONE))
 
 
 def _read_values(records: Records, versions: npt.NDArray[np.int16]) -> tuple[dict[str, Column], Flags]:
     """Returns a column for each field, and which records have the regular form. Tombstones have nothing to read."""
-    numbers = records.arena.numbers("h", records.key_starts)
+    numbers = records.buffer.numbers("h", records.key_starts)
     columns = _defaults(records)
-    is_good = ~records.has_value
+    is_valid = ~records.has_value
     for record_type in COMMIT_TYPES:
         is_of_type = records.has_value & (numbers == record_type.number)
         for version in record_type.value.versions:
             rows = np.flatnonzero(is_of_type & (versions == version))
             if not len(rows):
                 continue
-            some = records.only(rows)
-            cursor = Cursor(some.arena, some.value_starts + _FIRST_BYTES, some.value_ends)
+            some = records.take(rows)
+            cursor = Cursor(some.buffer, some.value_starts + _FIRST_BYTES, some.value_ends)
             for name, column in read_fields(record_type.value, version, cursor).items():
-                columns[name] = _put(columns[name], rows, column)
-            is_good[rows] = cursor.is_good
-    return columns, is_good
+                columns[name] = _with_values(columns[name], rows, column)
+            is_valid[rows] = cursor.is_valid
+    return columns, is_valid
 
 
 def _defaults(records: Records) -> dict[str, Column]:
@@ -86,16 +86,18 @@ def _defaults(records: Records) -> dict[str, Column]:
     return columns
 
 
-def _put(column: Column, rows: Integers, found: Column) -> Column:
+def _with_values(column: Column, rows: Integers, found: Column) -> Column:
     """Returns the column with these values in these rows."""
     if isinstance(column, Spans):
         assert isinstance(found, Spans)
-        return Spans(_put_all(column.starts, rows, found.starts), _put_all(column.ends, rows, found.ends))
+        return Spans(
+            _with_array_values(column.starts, rows, found.starts), _with_array_values(column.ends, rows, found.ends)
+        )
     assert not isinstance(found, Spans)
-    return _put_all(column, rows, found)
+    return _with_array_values(column, rows, found)
 
 
-def _put_all(column: npt.NDArray[Any], rows: Integers, found: npt.NDArray[Any]) -> npt.NDArray[Any]:
+def _with_array_values(column: npt.NDArray[Any], rows: Integers, found: npt.NDArray[Any]) -> npt.NDArray[Any]:
     if len(rows) == len(column):
         return found
     column = column.copy()
@@ -106,10 +108,10 @@ def _put_all(column: npt.NDArray[Any], rows: Integers, found: npt.NDArray[Any]) 
 def _batch(records: Records, keys: Any, versions: npt.NDArray[np.int16], values: dict[str, Any]) -> pa.RecordBatch:
     is_tombstone = ~records.has_value
     epochs, metadata = values["leaderEpoch"], values["metadata"]
-    texts = records.arena.texts(*metadata)
+    texts = records.buffer.texts(*metadata)
     columns = [
-        records.arena.texts(*keys["group"]),
-        records.arena.texts(*keys["topic"]),
+        records.buffer.texts(*keys["group"]),
+        records.buffer.texts(*keys["topic"]),
         pa.array(keys["partition"]),
         pa.array(values["offset"], mask=_mask(is_tombstone)),
         pa.array(epochs, mask=_mask(is_tombstone | (epochs == _NONE))),
@@ -135,15 +137,15 @@ def _topic_ids(records: Records, spans: Spans) -> pa.Array:
     is_there = spans.ends > spans.starts
     if not is_there.any():
         return pa.nulls(len(records), pa.string())
-    ids = records.arena.rows(spans.starts[is_there], UUID_BYTES).view(np.int64)
+    ids = records.buffer.rows(spans.starts[is_there], UUID_BYTES).view(np.int64)
     is_new = np.ones(len(ids), np.bool_)
     is_new[1:] = (ids[1:] != ids[:-1]).any(axis=1)
     runs = ids[is_new]
     encoded = pa.Array.from_buffers(pa.binary(UUID_BYTES), len(runs), [None, pa.py_buffer(runs)]).dictionary_encode()
     texts = pa.array([_id_text(each) for each in encoded.dictionary.to_pylist()], pa.string())
-    places = np.zeros(len(records), np.int32)
-    places[is_there] = encoded.indices.to_numpy()[np.cumsum(is_new) - 1]
-    return texts.take(pa.array(places, mask=_mask(~is_there)))
+    indices = np.zeros(len(records), np.int32)
+    indices[is_there] = encoded.indices.to_numpy()[np.cumsum(is_new) - 1]
+    return texts.take(pa.array(indices, mask=_mask(~is_there)))
 
 
 def _id_text(content: bytes) -> str | None:
@@ -170,7 +172,7 @@ def _row(records: Records, row: int) -> dict[str, Any]:
     version, value = (None, None) if content is None else read_value(number, content)
     return {
         **names,
-        **(_facts(value) if value is not None else {}),
+        **(_value_columns(value) if value is not None else {}),
         "tombstone": value is None,
         "version": version,
         "transactional": bool(records.is_transactional[row]),
@@ -178,7 +180,7 @@ def _row(records: Records, row: int) -> dict[str, Any]:
     }
 
 
-def _facts(value: dict[str, Any]) -> dict[str, Any]:
+def _value_columns(value: dict[str, Any]) -> dict[str, Any]:
     epoch, topic_id = value.get("leaderEpoch", _NONE), value.get("topicId")
     return {
         "offset": value["offset"],
@@ -190,7 +192,9 @@ def _facts(value: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _in_order(most: pa.RecordBatch, usual: Integers, others: pa.RecordBatch, odd: Integers) -> pa.RecordBatch:
+def _merged(
+    regular_rows: pa.RecordBatch, regular: Integers, others: pa.RecordBatch, irregular: Integers
+) -> pa.RecordBatch:
     """Merges both batches into one, in the order of their row numbers."""
-    order = pa.array(np.argsort(np.concatenate([usual, odd])))
-    return pa.Table.from_batches([most, others]).take(order).combine_chunks().to_batches()[0]
+    order = pa.array(np.argsort(np.concatenate([regular, irregular])))
+    return pa.Table.from_batches([regular_rows, others]).take(order).combine_chunks().to_batches()[0]

@@ -20,37 +20,37 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kcoord.pipeline.decoding.decode import Rows, Tally, decode_records
-from kcoord.pipeline.decoding.records import Source, of_messages
-from kcoord.pipeline.decoding.row_filter import Choosing, Wanted
+from kcoord.pipeline.decoding.records import Source, records_of_messages
+from kcoord.pipeline.decoding.row_filter import RowFilter, Wanted
 from kcoord.pipeline.decoding.segments import OFFSETS_TOPIC
 
-HANDED_OUT: Final = ("partition", "offset", "timestamp", "key", "value")
+CONSUMED_COLUMNS: Final = ("partition", "offset", "timestamp", "key", "value")
 """The columns of the input. Timestamps are in ms since 1970; keys and values are bytes, or null."""
 
 
-def decode_handed_out(batches: Iterable[pa.RecordBatch], wanted: Wanted) -> Iterator[Rows]:
+def decode_consumed(batches: Iterable[pa.RecordBatch], wanted: Wanted) -> Iterator[Rows]:
     """Yields all wanted rows, and at the end one row of `scanned` for each partition. The records of a partition must
     be in order."""
-    logs: dict[int, _Log] = {}
+    logs: dict[int, _PartitionDecoder] = {}
     for batch in batches:
         for partition in pc.unique(batch["partition"]).to_pylist():
-            log = logs.setdefault(partition, _Log(partition, Choosing(wanted)))
-            yield from log.take(batch.filter(pc.equal(batch["partition"], partition)))
+            log = logs.setdefault(partition, _PartitionDecoder(partition, RowFilter(wanted)))
+            yield from log.decode(batch.filter(pc.equal(batch["partition"], partition)))
     for log in logs.values():
         yield from log.scanned()
 
 
 @dataclass(slots=True)
-class _Log:
+class _PartitionDecoder:
     """Decodes the records of one partition as they come."""
 
     partition: int
-    choosing: Choosing
+    row_filter: RowFilter
     start: int | None = None
     end: int = 0
     tally: Tally = field(default_factory=Tally)
 
-    def take(self, batch: pa.RecordBatch) -> Iterator[Rows]:
+    def decode(self, batch: pa.RecordBatch) -> Iterator[Rows]:
         offsets = batch["offset"].to_pylist()
         keys, values = batch["key"].to_pylist(), batch["value"].to_pylist()
         self.start = offsets[0] if self.start is None else self.start
@@ -58,12 +58,12 @@ class _Log:
         self.tally.counts["records"] += len(batch)
         self.tally.size += sum(len(each) for each in (*keys, *values) if each is not None)
         timestamps = batch["timestamp"].to_numpy().astype(np.int64)
-        records = of_messages(self._source, keys, values, offsets=offsets, timestamps=timestamps.tolist())
-        yield from self.choosing.of(self.tally.counted(decode_records(records)))
+        records = records_of_messages(self._source, keys, values, offsets=offsets, timestamps=timestamps.tolist())
+        yield from self.row_filter.apply(self.tally.counted(decode_records(records)))
 
     def scanned(self) -> Iterator[Rows]:
         assert self.start is not None, "a log is there from its first record on"
-        return self.choosing.of([self.tally.row(OFFSETS_TOPIC, self._source, self.start, self.end)])
+        return self.row_filter.apply([self.tally.row(OFFSETS_TOPIC, self._source, self.start, self.end)])
 
     @property
     def _source(self) -> Source:

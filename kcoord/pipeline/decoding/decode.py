@@ -14,23 +14,23 @@ import pyarrow as pa
 from kcoord.pipeline.decoding.byte_columns import Flags
 from kcoord.pipeline.decoding.commits import COMMIT_TYPES, decode_commits
 from kcoord.pipeline.decoding.groups import decode_groups
-from kcoord.pipeline.decoding.locate import BrokenBatch, Located, locate
+from kcoord.pipeline.decoding.locate import BrokenBatch, LocatedRecords, locate_records
 from kcoord.pipeline.decoding.records import Records, Source, dates, times
 from kcoord.pipeline.decoding.rejected import Rejection, rejected_batch, rejected_part
 from kcoord.pipeline.decoding.scan import (
     APPEND_TIME,
     CONTROL,
     TRANSACTIONAL,
+    DecompressedBatches,
     Headers,
     Piece,
-    Plain,
     Problem,
     batch_size,
-    plain_parts,
+    decompressed_parts,
     read_pieces,
 )
 from kcoord.pipeline.decoding.segments import SegmentRange
-from kcoord.pipeline.decoding.transactions import Fate, Fates, Transactions
+from kcoord.pipeline.decoding.transactions import Outcome, Outcomes, Transactions
 from kcoord.pipeline.schemas import COMMITS, LOG_ENDS, REJECTED, SCANNED, TABLES
 
 Rows = tuple[str, pa.RecordBatch]
@@ -50,30 +50,32 @@ def decode_range(segment_range: SegmentRange) -> Iterator[Rows]:
         if isinstance(piece, Problem):
             yield from tally.counted([(REJECTED, rejected_batch([rejected_part(source, piece)]))])
         elif segment_range.holds_offsets:
-            fates = transactions.fates(piece.headers, piece.at + piece.position)
-            yield from tally.counted(decode_piece(piece, source, fates, tally))
+            outcomes = transactions.outcomes(piece.headers, piece.at + piece.position)
+            yield from tally.counted(decode_piece(piece, source, outcomes, tally))
         else:
             yield from log_ends(piece.headers, segment.topic, segment.partition, tally)
     tally.size = segment_range.end - segment_range.start
     yield tally.row(segment.topic, source, segment_range.start, segment_range.end)
 
 
-def decode_piece(piece: Piece, source: Source, fates: Fates, tally: "Tally") -> Iterator[Rows]:
+def decode_piece(piece: Piece, source: Source, outcomes: Outcomes, tally: "Tally") -> Iterator[Rows]:
     """Yields the rows of some batches of `__consumer_offsets`, given how the transaction of each batch ended."""
     headers = piece.headers
     tally.add_batches(headers)
     is_control = headers["attributes"] & CONTROL != 0
-    for name, is_left_out in (
+    for name, is_skipped in (
         ("control", is_control),
-        ("aborted", fates == Fate.ABORTED),
-        ("open", fates == Fate.OPEN),
+        ("aborted", outcomes == Outcome.ABORTED),
+        ("open", outcomes == Outcome.OPEN),
     ):
-        tally.counts[name] += int(_counts(headers[is_left_out]).sum())
-    for part in plain_parts(piece, ~is_control & (fates == Fate.COMMITTED)):
+        tally.counts[name] += int(_counts(headers[is_skipped]).sum())
+    for part in decompressed_parts(piece, ~is_control & (outcomes == Outcome.COMMITTED)):
         if isinstance(part, Problem):
             yield REJECTED, rejected_batch([rejected_part(source, part)])
             continue
-        located, broken = locate(part.arena, part.starts, part.ends, part.headers["record_count"].astype(np.int64))
+        located, broken = locate_records(
+            part.buffer, part.starts, part.ends, part.headers["record_count"].astype(np.int64)
+        )
         yield from decode_records(_records(part, located, source))
         if broken:
             yield REJECTED, rejected_batch([_rejected_rest(part, each, source) for each in broken])
@@ -100,9 +102,9 @@ def log_ends(headers: Headers, topic: str, partition: int, tally: "Tally") -> It
 def decode_records(records: Records) -> Iterator[Rows]:
     """Yields the rows of these records of `__consumer_offsets`."""
     has_type = records.has_key & (records.key_ends - records.key_starts >= _TYPE_BYTES)
-    numbers = records.arena.numbers("h", records.key_starts)
+    numbers = records.buffer.numbers("h", records.key_starts)
     is_commit = has_type & np.isin(numbers, [each.number for each in COMMIT_TYPES])
-    commits, rejections = decode_commits(records.only(np.flatnonzero(is_commit)))
+    commits, rejections = decode_commits(records.take(np.flatnonzero(is_commit)))
     if len(commits):
         yield COMMITS, commits
     groups = decode_groups(records, np.flatnonzero(~is_commit))
@@ -143,7 +145,7 @@ class Tally:
         return SCANNED, pa.RecordBatch.from_pylist([facts], TABLES[SCANNED].schema)
 
 
-def _records(part: Plain, located: Located, source: Source) -> Records:
+def _records(part: DecompressedBatches, located: LocatedRecords, source: Source) -> Records:
     of = located.batches
     headers = part.headers
     base_timestamps = headers["base_timestamp"].astype(np.int64)
@@ -153,7 +155,7 @@ def _records(part: Plain, located: Located, source: Source) -> Records:
         timestamps = np.where(is_appended[of], headers["max_timestamp"].astype(np.int64)[of], timestamps)
     return Records(
         source=source,
-        arena=part.arena,
+        buffer=part.buffer,
         offsets=headers["base_offset"].astype(np.int64)[of] + located.offset_deltas,
         timestamps=timestamps,
         key_starts=located.key_starts,
@@ -176,7 +178,7 @@ def _counts(headers: Headers) -> Any:
     return np.maximum(headers["record_count"].astype(np.int64), 0)
 
 
-def _rejected_rest(part: Plain, broken: BrokenBatch, source: Source) -> Rejection:
+def _rejected_rest(part: DecompressedBatches, broken: BrokenBatch, source: Source) -> Rejection:
     header = part.headers[broken.batch]
     return rejected_part(
         source,

@@ -20,18 +20,18 @@ from typing import Final
 import numpy as np
 
 from kcoord.admin.wire.fetching import Aborted, Fetched
-from kcoord.pipeline.decoding.byte_columns import Arena, Integers
+from kcoord.pipeline.decoding.byte_columns import ByteBuffer, Integers
 from kcoord.pipeline.decoding.decode import Rows, Tally, decode_piece, log_ends
 from kcoord.pipeline.decoding.records import Source
 from kcoord.pipeline.decoding.rejected import rejected_batch, rejected_part
-from kcoord.pipeline.decoding.row_filter import Choosing, Wanted
+from kcoord.pipeline.decoding.row_filter import RowFilter, Wanted
 from kcoord.pipeline.decoding.scan import CONTROL, TRANSACTIONAL, Headers, Piece, Problem, checked_batches, find_batches
 from kcoord.pipeline.decoding.segments import OFFSETS_TOPIC
-from kcoord.pipeline.decoding.transactions import Fate, Fates, markers_of
+from kcoord.pipeline.decoding.transactions import Outcome, Outcomes, markers_of
 from kcoord.pipeline.schemas import REJECTED
 from kcoord.protocol.records.batch import FRAME, LOG_OVERHEAD, probe_frame, read_header
 
-_NOWHERE: Final = 0  # fetched batches have no position in a file
+_NO_POSITION: Final = 0  # fetched batches have no position in a file
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,84 +57,86 @@ class RangeDecoder:
 
     def __init__(self, log_range: LogRange, wanted: Wanted) -> None:
         self.range = log_range
-        self.place = log_range.start
+        self.next_offset = log_range.start
         self._source = Source(partition=log_range.partition)
         self._tally = Tally()
-        self._choosing = Choosing(wanted)
+        self._filter = RowFilter(wanted)
 
     @property
     def is_done(self) -> bool:
-        return self.place >= self.range.end
+        return self.next_offset >= self.range.end
 
-    def take(self, fetched: Fetched) -> Iterator[Rows]:
+    def decode(self, fetched: Fetched) -> Iterator[Rows]:
         """Decodes the response of a fetch from `next_offset` on, and advances `next_offset` past it."""
-        return self._choosing.of(self._take(fetched))
+        return self._filter.apply(self._decode(fetched))
 
-    def pass_over(self, offset: int, reason: str, *, size: int | None = None) -> Iterator[Rows]:
+    def skip_to(self, offset: int, reason: str, *, size: int | None = None) -> Iterator[Rows]:
         """Skips to this offset, since what is before it cannot be read: so many bytes, or it is gone."""
-        self.place = min(max(self.place, offset), self.range.end)
-        problem = Problem(position=_NOWHERE, reason=f"{self.range.log}: {reason}", size=size)
+        self.next_offset = min(max(self.next_offset, offset), self.range.end)
+        problem = Problem(position=_NO_POSITION, reason=f"{self.range.log}: {reason}", size=size)
         yield from self._tally.counted([(REJECTED, rejected_batch([rejected_part(self._source, problem)]))])
 
     def scanned(self) -> Iterator[Rows]:
         """Returns the range's row of `scanned`, when all else has been decoded."""
-        return self._choosing.of([self._tally.row(self.range.topic, self._source, self.range.start, self.range.end)])
+        return self._filter.apply([self._tally.row(self.range.topic, self._source, self.range.start, self.range.end)])
 
-    def _take(self, fetched: Fetched) -> Iterator[Rows]:
+    def _decode(self, fetched: Fetched) -> Iterator[Rows]:
         self._tally.size += len(fetched.records)
-        arena = Arena.of(fetched.records)
-        places, _ = find_batches(arena)
-        if places:
-            yield from self._take_batches(arena, np.array(places, np.int64), fetched.aborted)
+        buffer = ByteBuffer.of(fetched.records)
+        positions, _ = find_batches(buffer)
+        if positions:
+            yield from self._decode_batches(buffer, np.array(positions, np.int64), fetched.aborted)
         elif fetched.is_crowded:
             return  # the response had no room for this partition
         elif fetched.records:
-            yield from self._take_no_batch(fetched.records)
+            yield from self._reject_malformed(fetched.records)
         else:
             # These offsets have no records: compaction may remove all of them, up to the end of the log.
-            self.place = max(self.place, min(self.range.end, fetched.stable_end))
+            self.next_offset = max(self.next_offset, min(self.range.end, fetched.stable_end))
 
-    def _take_batches(self, arena: Arena, at: Integers, aborted: Sequence[Aborted]) -> Iterator[Rows]:
-        first = self.place
-        for part in checked_batches(arena, _NOWHERE, at):
+    def _decode_batches(self, buffer: ByteBuffer, at: Integers, aborted: Sequence[Aborted]) -> Iterator[Rows]:
+        first = self.next_offset
+        for part in checked_batches(buffer, _NO_POSITION, at):
             if isinstance(part, Problem):
-                if first <= read_header(arena.padded, part.position).last_offset < self.range.end:
+                if first <= read_header(buffer.padded, part.position).last_offset < self.range.end:
                     yield from self._tally.counted([(REJECTED, rejected_batch([rejected_part(self._source, part)]))])
                 continue
-            fates = fates_of(part, aborted)
+            outcomes = outcomes_of(part, aborted)
             last_offsets = _last_offsets(part.headers)
-            is_mine = (last_offsets >= first) & (last_offsets < self.range.end)
-            piece = Piece(arena=arena, position=_NOWHERE, at=part.at[is_mine], headers=part.headers[is_mine])
+            is_in_range = (last_offsets >= first) & (last_offsets < self.range.end)
+            piece = Piece(
+                buffer=buffer, position=_NO_POSITION, at=part.at[is_in_range], headers=part.headers[is_in_range]
+            )
             if self.range.holds_offsets:
-                yield from self._tally.counted(decode_piece(piece, self._source, fates[is_mine], self._tally))
+                yield from self._tally.counted(decode_piece(piece, self._source, outcomes[is_in_range], self._tally))
             elif len(piece.headers):
                 yield from log_ends(piece.headers, self.range.topic, self.range.partition, self._tally)
-        yield from self._go_behind(arena, int(at[-1]))
+        yield from self._advance_past(buffer, int(at[-1]))
 
-    def _go_behind(self, arena: Arena, last_batch: int) -> Iterator[Rows]:
+    def _advance_past(self, buffer: ByteBuffer, last_batch: int) -> Iterator[Rows]:
         """Advances past the last batch. Its header names the offset, also if its checksum is wrong."""
-        behind = read_header(arena.padded, last_batch).last_offset + 1
-        if behind > self.place:
-            self.place = behind
+        behind = read_header(buffer.padded, last_batch).last_offset + 1
+        if behind > self.next_offset:
+            self.next_offset = behind
             return
-        yield from self.pass_over(self.range.end, f"from offset {self.place} on: only what is before it is sent")
+        yield from self.skip_to(self.range.end, f"from offset {self.next_offset} on: only what is before it is sent")
 
-    def _take_no_batch(self, records: bytes) -> Iterator[Rows]:
+    def _reject_malformed(self, records: bytes) -> Iterator[Rows]:
         size, problem = probe_frame(records, len(records))
         if size and problem:
             offset = FRAME.unpack_from(records)[0]
-            yield from self.pass_over(max(offset, self.place) + 1, f"offset {offset}: {problem}", size=size)
+            yield from self.skip_to(max(offset, self.next_offset) + 1, f"offset {offset}: {problem}", size=size)
         else:
-            yield from self.pass_over(self.range.end, f"from offset {self.place} on: {problem}", size=len(records))
+            yield from self.skip_to(self.range.end, f"from offset {self.next_offset} on: {problem}", size=len(records))
 
 
-def fates_of(piece: Piece, aborted: Sequence[Aborted]) -> Fates:
+def outcomes_of(piece: Piece, aborted: Sequence[Aborted]) -> Outcomes:
     """Returns the outcome of each batch of one response; `aborted` are the transactions that the response lists."""
     headers = piece.headers
-    fates = np.zeros(len(headers), np.int8)
+    outcomes = np.zeros(len(headers), np.int8)
     attributes = headers["attributes"]
     if not aborted:
-        return fates
+        return outcomes
     ahead = sorted(aborted, key=lambda each: -each.first_offset)
     is_aborting: set[int] = set()
     last_offsets = _last_offsets(headers)
@@ -143,16 +145,16 @@ def fates_of(piece: Piece, aborted: Sequence[Aborted]) -> Fates:
             is_aborting.add(ahead.pop().producer_id)
         producer_id = int(headers["producer_id"][row])
         if not attributes[row] & CONTROL:
-            fates[row] = Fate.ABORTED if producer_id in is_aborting else Fate.COMMITTED
+            outcomes[row] = Outcome.ABORTED if producer_id in is_aborting else Outcome.COMMITTED
         elif _is_abort(piece, row):
             is_aborting.discard(producer_id)
-    return fates
+    return outcomes
 
 
 def _is_abort(piece: Piece, row: int) -> bool:
     start = int(piece.at[row])
-    content = piece.arena.bytes_at(start, start + int(piece.headers["length"][row]) + LOG_OVERHEAD)
-    return any(marker.fate is Fate.ABORTED for marker in markers_of(content, start))
+    content = piece.buffer.bytes_at(start, start + int(piece.headers["length"][row]) + LOG_OVERHEAD)
+    return any(marker.outcome is Outcome.ABORTED for marker in markers_of(content, start))
 
 
 def _last_offsets(headers: Headers) -> Integers:

@@ -62,7 +62,7 @@ def _read_tagged(fields: list[Field], cursor: Cursor) -> Mapping[str, Column]:
     starts = cursor.at
     if not count.any():
         return {field.name: Spans(starts, starts)}
-    tag, size = cursor.arena.numbers("B", starts), cursor.arena.numbers("B", np.minimum(starts + 1, cursor.ends))
+    tag, size = cursor.buffer.numbers("B", starts), cursor.buffer.numbers("B", np.minimum(starts + 1, cursor.ends))
     is_there = (count == 1) & (tag == field.tag) & (size == UUID_BYTES)
     cursor.require((count == 0) | is_there)
     cursor.skip(np.where(is_there, 2 + UUID_BYTES, 0))

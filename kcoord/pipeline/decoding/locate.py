@@ -15,16 +15,16 @@ from typing import Final
 
 import numpy as np
 
-from kcoord.pipeline.decoding.byte_columns import Arena, Cursor, Flags, Integers, Positions
+from kcoord.pipeline.decoding.byte_columns import ByteBuffer, Cursor, Flags, Integers, Positions
 from kcoord.protocol.records.batch import CorruptBatch
 from kcoord.protocol.records.record import SMALLEST_RECORD, RecordSpan, read_span
 
-_NARROW: Final = 24  # with fewer batches than this plain Python is faster
-_NO_STEP: Final = 0
+_MIN_BATCHES_AT_ONCE: Final = 24  # with fewer batches than this plain Python is faster
+_UNKNOWN_STEP: Final = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Located:
+class LocatedRecords:
     """Columns with a row for each record, in the order of the log. A null key or value has an empty span."""
 
     batches: Integers
@@ -50,53 +50,57 @@ class BrokenBatch:
     reason: str
 
 
-def locate(arena: Arena, starts: Positions, ends: Positions, counts: Integers) -> tuple[Located, list[BrokenBatch]]:
+def locate_records(
+    buffer: ByteBuffer, starts: Positions, ends: Positions, counts: Integers
+) -> tuple[LocatedRecords, list[BrokenBatch]]:
     """Finds the records of batches, given where their decompressed bytes lie and how many records each claims."""
     is_possible = (counts >= 0) & (counts * SMALLEST_RECORD <= ends - starts)
-    hopping = np.where(is_possible, counts, 0)
-    at, has_arrived = _hop(arena, starts, ends, hopping)
-    located, is_good = _read_fields(arena, at, np.repeat(np.arange(len(counts)), hopping))
-    is_usual = is_possible & has_arrived
-    is_usual[located.batches[~is_good]] = False
-    if is_usual.all():
+    stepped_counts = np.where(is_possible, counts, 0)
+    at, is_complete = _record_starts(buffer, starts, ends, stepped_counts)
+    located, is_valid = _read_fields(buffer, at, np.repeat(np.arange(len(counts)), stepped_counts))
+    is_regular = is_possible & is_complete
+    is_regular[located.batches[~is_valid]] = False
+    if is_regular.all():
         return located, []
-    located = _only(located, is_usual[located.batches])
+    located = _filtered(located, is_regular[located.batches])
     spans: list[tuple[int, RecordSpan]] = []
     broken: list[BrokenBatch] = []
-    for batch in np.flatnonzero(~is_usual).tolist():
-        spans += ((batch, span) for span in _one_by_one(arena, batch, starts, ends, counts, broken))
-    return _in_order(located, _located(spans)), broken
+    for batch in np.flatnonzero(~is_regular).tolist():
+        spans += ((batch, span) for span in _one_by_one(buffer, batch, starts, ends, counts, broken))
+    return _merged(located, _located(spans)), broken
 
 
-def _hop(arena: Arena, starts: Positions, ends: Positions, counts: Integers) -> tuple[Positions, Flags]:
+def _record_starts(buffer: ByteBuffer, starts: Positions, ends: Positions, counts: Integers) -> tuple[Positions, Flags]:
     """Returns where each record begins, and for which batches the last record ends where the batch does."""
     first_rows = np.cumsum(counts) - counts
     found = np.empty(int(counts.sum()), np.int64)
     order = np.argsort(-counts, kind="stable")
     at, rows, last = starts[order], first_rows[order], ends[order]
-    left = len(counts) - np.cumsum(np.bincount(counts)) if len(counts) else np.empty(0, np.int64)
-    pairs = arena.pairs()
+    remaining = len(counts) - np.cumsum(np.bincount(counts)) if len(counts) else np.empty(0, np.int64)
+    pairs = buffer.pairs()
     step = 0
-    for step, width in enumerate(left.tolist()):
-        if width < _NARROW:
+    for step, width in enumerate(remaining.tolist()):
+        if width < _MIN_BATCHES_AT_ONCE:
             break
         here = at[:width]
         found[rows[:width] + step] = here
         here += _STEPS[pairs[here]]
         np.minimum(here, last[:width], out=here)
-    for index in range(int(left[step]) if len(left) else 0):
-        _hop_alone(arena, found, int(rows[index]) + step, at, index, int(counts[order[index]]) - step)
-    has_arrived = np.empty(len(counts), np.bool_)
-    has_arrived[order] = at == last
-    return found, has_arrived
+    for index in range(int(remaining[step]) if len(remaining) else 0):
+        _record_starts_of_one(buffer, found, int(rows[index]) + step, at, index, int(counts[order[index]]) - step)
+    is_complete = np.empty(len(counts), np.bool_)
+    is_complete[order] = at == last
+    return found, is_complete
 
 
-def _hop_alone(arena: Arena, found: Positions, row: int, at: Positions, index: int, count: int) -> None:
+def _record_starts_of_one(
+    buffer: ByteBuffer, found: Positions, row: int, at: Positions, index: int, count: int
+) -> None:
     """Finds the remaining records of one batch, with sizes of up to three bytes."""
-    content, size, position = arena.padded, arena.size, int(at[index])
-    places = []
+    content, size, position = buffer.padded, buffer.size, int(at[index])
+    positions = []
     for _ in range(count):
-        places.append(position)
+        positions.append(position)
         low = content[position]
         if low < 0x80:
             position += 1 + (low >> 1)
@@ -105,17 +109,17 @@ def _hop_alone(arena: Arena, found: Positions, row: int, at: Positions, index: i
         else:
             position += 3 + ((low & 0x7F | (high & 0x7F) << 7 | content[position + 2] << 14) >> 1)
         position = min(position, size)
-    found[row : row + count] = places
+    found[row : row + count] = positions
     at[index] = position
 
 
-def _read_fields(arena: Arena, at: Positions, batches: Integers) -> tuple[Located, Flags]:
-    cursor = Cursor(arena, at, np.full(len(at), arena.size, np.int64))
+def _read_fields(buffer: ByteBuffer, at: Positions, batches: Integers) -> tuple[LocatedRecords, Flags]:
+    cursor = Cursor(buffer, at, np.full(len(at), buffer.size, np.int64))
     sizes = cursor.varint()
     cursor.require(sizes >= SMALLEST_RECORD - 1)
     body_ends = cursor.at + sizes
-    cursor.require(body_ends <= arena.size)
-    cursor.ends = np.clip(body_ends, 0, arena.size)
+    cursor.require(body_ends <= buffer.size)
+    cursor.ends = np.clip(body_ends, 0, buffer.size)
     cursor.skip(1)  # attributes, which mean nothing yet
     timestamp_deltas, offset_deltas = cursor.varlong(), cursor.varint()
     key_sizes = cursor.varint()
@@ -125,7 +129,7 @@ def _read_fields(arena: Arena, at: Positions, batches: Integers) -> tuple[Locate
     cursor.require((key_sizes >= -1) & (value_sizes >= -1))
     cursor.require(cursor.uvarint() == 0)  # record headers
     cursor.require(cursor.at == body_ends)
-    located = Located(
+    located = LocatedRecords(
         batches=batches,
         offset_deltas=offset_deltas,
         timestamp_deltas=timestamp_deltas,
@@ -136,22 +140,22 @@ def _read_fields(arena: Arena, at: Positions, batches: Integers) -> tuple[Locate
         value_ends=value_ends,
         has_value=value_sizes >= 0,
     )
-    return located, cursor.is_good
+    return located, cursor.is_valid
 
 
 def _one_by_one(
-    arena: Arena, batch: int, starts: Positions, ends: Positions, counts: Integers, broken: list[BrokenBatch]
+    buffer: ByteBuffer, batch: int, starts: Positions, ends: Positions, counts: Integers, broken: list[BrokenBatch]
 ) -> list[RecordSpan]:
     """Reads the batch's records up to the first invalid one; positions are those of the buffer."""
     start = int(starts[batch])
-    plain, count = arena.bytes_at(start, int(ends[batch])), int(counts[batch])
+    plain, count = buffer.bytes_at(start, int(ends[batch])), int(counts[batch])
     spans: list[RecordSpan] = []
     position, reason = 0, ""
     try:
         while len(spans) < count:
             span = read_span(plain, position)
             position = span.end
-            spans.append(_moved(span, start))
+            spans.append(_shifted(span, start))
     except CorruptBatch as error:
         reason = error.message
     if len(spans) == max(count, 0) and position != len(plain):
@@ -161,7 +165,7 @@ def _one_by_one(
     return spans
 
 
-def _moved(span: RecordSpan, by: int) -> RecordSpan:
+def _shifted(span: RecordSpan, by: int) -> RecordSpan:
     return span._replace(
         key_start=span.key_start + by,
         key_end=max(span.key_end, span.key_start) + by if span.has_key else -1,
@@ -170,7 +174,7 @@ def _moved(span: RecordSpan, by: int) -> RecordSpan:
     )
 
 
-def _located(spans: list[tuple[int, RecordSpan]]) -> Located:
+def _located(spans: list[tuple[int, RecordSpan]]) -> LocatedRecords:
     """Converts spans to columns. A number that does not fit in 64 bits wraps, as it does for all other records."""
     columns = np.array(
         [
@@ -183,7 +187,7 @@ def _located(spans: list[tuple[int, RecordSpan]]) -> Located:
         ],
         np.int64,
     ).reshape(len(spans), 9)
-    return Located(
+    return LocatedRecords(
         batches=columns[:, 0],
         offset_deltas=columns[:, 1],
         timestamp_deltas=columns[:, 2],
@@ -204,14 +208,17 @@ def _wrapped(number: int) -> int:
     return (number + 2**63) % 2**64 - 2**63
 
 
-def _only(located: Located, wanted: Flags) -> Located:
-    return Located(**{name: getattr(located, name)[wanted] for name in Located.__slots__})
+def _filtered(located: LocatedRecords, wanted: Flags) -> LocatedRecords:
+    return LocatedRecords(**{name: getattr(located, name)[wanted] for name in LocatedRecords.__slots__})
 
 
-def _in_order(some: Located, others: Located) -> Located:
+def _merged(some: LocatedRecords, others: LocatedRecords) -> LocatedRecords:
     order = np.argsort(np.concatenate([some.key_starts, others.key_starts]), kind="stable")
-    return Located(
-        **{name: np.concatenate([getattr(some, name), getattr(others, name)])[order] for name in Located.__slots__}
+    return LocatedRecords(
+        **{
+            name: np.concatenate([getattr(some, name), getattr(others, name)])[order]
+            for name in LocatedRecords.__slots__
+        }
     )
 
 
@@ -220,7 +227,7 @@ def _steps() -> Integers:
     pairs = np.arange(1 << 16, dtype=np.int64)
     low, high = pairs & 0xFF, pairs >> 8
     two = 2 + ((low & 0x7F | high << 7) >> 1)
-    return np.where(low < 0x80, 1 + (low >> 1), np.where(high < 0x80, two, _NO_STEP))
+    return np.where(low < 0x80, 1 + (low >> 1), np.where(high < 0x80, two, _UNKNOWN_STEP))
 
 
 _STEPS: Final = _steps()

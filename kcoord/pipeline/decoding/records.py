@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from kcoord.pipeline.decoding.byte_columns import Arena, Flags, Integers, Positions
+from kcoord.pipeline.decoding.byte_columns import ByteBuffer, Flags, Integers, Positions
 from kcoord.pipeline.schemas import TIME
 
 NO_TIME: Final = -1
@@ -37,7 +37,7 @@ class Records:
     """Columns with a row for each record, in the order of the log. A null key or value has an empty span."""
 
     source: Source
-    arena: Arena
+    buffer: ByteBuffer
     offsets: Integers
     timestamps: Integers
     key_starts: Positions
@@ -54,18 +54,18 @@ class Records:
         return len(self.offsets)
 
     def key(self, row: int) -> bytes | None:
-        return self.arena.bytes_at(self.key_starts[row], self.key_ends[row]) if self.has_key[row] else None
+        return self.buffer.bytes_at(self.key_starts[row], self.key_ends[row]) if self.has_key[row] else None
 
     def value(self, row: int) -> bytes | None:
-        return self.arena.bytes_at(self.value_starts[row], self.value_ends[row]) if self.has_value[row] else None
+        return self.buffer.bytes_at(self.value_starts[row], self.value_ends[row]) if self.has_value[row] else None
 
-    def only(self, rows: Integers) -> "Records":
+    def take(self, rows: Integers) -> "Records":
         """Returns these rows, in their order; taking all rows copies nothing."""
         if len(rows) == len(self):
             return self
         return Records(
             source=self.source,
-            arena=self.arena,
+            buffer=self.buffer,
             positions=None if self.positions is None else self.positions[rows],
             **{name: getattr(self, name)[rows] for name in _COLUMNS},
         )
@@ -77,7 +77,7 @@ _COLUMNS: Final = (
 )
 
 
-def of_messages(
+def records_of_messages(
     source: Source,
     keys: Sequence[bytes | None],
     values: Sequence[bytes | None],
@@ -86,13 +86,13 @@ def of_messages(
     timestamps: Sequence[int],
 ) -> Records:
     """Makes records of consumed messages: all are of committed transactions, and which ones is unknown."""
-    arena = Arena.of(*(part or b"" for pair in zip(keys, values, strict=True) for part in pair))
+    buffer = ByteBuffer.of(*(part or b"" for pair in zip(keys, values, strict=True) for part in pair))
     sizes = np.array([len(part or b"") for pair in zip(keys, values, strict=True) for part in pair], np.int64)
     ends = np.cumsum(sizes)
     starts = ends - sizes
     return Records(
         source=source,
-        arena=arena,
+        buffer=buffer,
         offsets=np.array(offsets, np.int64),
         timestamps=np.array(timestamps, np.int64),
         key_starts=starts[0::2],

@@ -11,10 +11,10 @@ import pyarrow.compute as pc
 from kcoord.pipeline.decoding.decode import Rows
 from kcoord.pipeline.schemas import COMMITS, GENERATIONS, GROUP_EVENTS, SCANNED, TIME
 
-_CHOSEN: Final = (COMMITS, GENERATIONS, GROUP_EVENTS)
+_FILTERED_TABLES: Final = (COMMITS, GENERATIONS, GROUP_EVENTS)
 """The tables that are filtered. Log ends are not: those from before the first commit determine its lag. Rejected rows
 have no group."""
-LEFT_OUT: Final = "left_out"
+FILTERED_OUT: Final = "left_out"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,40 +31,40 @@ class Wanted:
     def is_everything(self) -> bool:
         return self == Wanted()
 
-    def text(self) -> str:
+    def to_json(self) -> str:
         """Serializes the selection; `from_json` reads it."""
         return json.dumps(asdict(self))
 
     @classmethod
-    def of(cls, text: str) -> "Wanted":
+    def from_json(cls, text: str) -> "Wanted":
         facts = json.loads(text)
         return cls(**{**facts, "groups": tuple(facts["groups"])})
 
 
-def only(wanted: Wanted, rows: Iterable[Rows]) -> Iterator[Rows]:
+def filter_rows(wanted: Wanted, rows: Iterable[Rows]) -> Iterator[Rows]:
     """Yields the wanted rows of one range; its row of `scanned` counts those that were filtered out."""
-    return Choosing(wanted).of(rows)
+    return RowFilter(wanted).apply(rows)
 
 
-class Choosing:
+class RowFilter:
     """Filters the rows of a range that come part by part."""
 
     def __init__(self, wanted: Wanted) -> None:
         self._wanted = wanted
-        self._left_out = dict.fromkeys(_CHOSEN, 0)
+        self._filtered_out = dict.fromkeys(_FILTERED_TABLES, 0)
 
-    def of(self, rows: Iterable[Rows]) -> Iterator[Rows]:
+    def apply(self, rows: Iterable[Rows]) -> Iterator[Rows]:
         if self._wanted.is_everything:
             yield from rows
             return
         for table, batch in rows:
-            if table in self._left_out:
-                kept = batch.filter(_is_wanted(self._wanted, batch))
-                self._left_out[table] += len(batch) - len(kept)
-                if len(kept):
-                    yield table, kept
+            if table in self._filtered_out:
+                selected = batch.filter(_is_wanted(self._wanted, batch))
+                self._filtered_out[table] += len(batch) - len(selected)
+                if len(selected):
+                    yield table, selected
             elif table == SCANNED:
-                yield table, _without(self._left_out, batch)
+                yield table, _with_counts(self._filtered_out, batch)
             else:
                 yield table, batch
 
@@ -75,22 +75,22 @@ def _is_wanted(wanted: Wanted, batch: pa.RecordBatch) -> pa.Array:
     if wanted.groups:
         conditions.append(pc.is_in(batch["group"], pa.array(wanted.groups, pa.string())))
     if wanted.since_ms is not None:
-        conditions.append(pc.greater_equal(batch["appended_at"], _moment(wanted.since_ms)))
+        conditions.append(pc.greater_equal(batch["appended_at"], _timestamp(wanted.since_ms)))
     if wanted.until_ms is not None:
-        conditions.append(pc.less(batch["appended_at"], _moment(wanted.until_ms)))
+        conditions.append(pc.less(batch["appended_at"], _timestamp(wanted.until_ms)))
     found = conditions[0]
     for condition in conditions[1:]:
         found = pc.and_(found, condition)
     return pc.fill_null(found, False)
 
 
-def _moment(milliseconds: int) -> pa.Scalar:
+def _timestamp(milliseconds: int) -> pa.Scalar:
     return pa.scalar(milliseconds * 1000, pa.int64()).cast(TIME)
 
 
-def _without(left_out: dict[str, int], scanned: pa.RecordBatch) -> pa.RecordBatch:
+def _with_counts(filtered_out: dict[str, int], scanned: pa.RecordBatch) -> pa.RecordBatch:
     [row] = scanned.to_pylist()
-    for table, count in left_out.items():
+    for table, count in filtered_out.items():
         row[table] -= count
-        row[LEFT_OUT] += count
+        row[FILTERED_OUT] += count
     return pa.RecordBatch.from_pylist([row], scanned.schema)

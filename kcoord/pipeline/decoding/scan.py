@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 from crc32c import crc32c
 
-from kcoord.pipeline.decoding.byte_columns import PADDING, Arena, Flags, Positions
+from kcoord.pipeline.decoding.byte_columns import PADDING, ByteBuffer, Flags, Positions
 from kcoord.pipeline.decoding.segments import SegmentRange
 from kcoord.protocol.records.batch import (
     ATTRIBUTES_OFFSET,
@@ -40,7 +40,7 @@ from kcoord.protocol.records.batch import (
 from kcoord.protocol.records.record import plain_records
 
 PIECE_BYTES: Final = 4 * 1024 * 1024
-_ENOUGH_PLAIN: Final = PIECE_BYTES  # more at once is slower: it fits in no CPU cache
+_TARGET_BYTES: Final = PIECE_BYTES  # more at once is slower: it fits in no CPU cache
 
 _HEADER: Final = np.dtype(
     [
@@ -89,53 +89,53 @@ class Problem:
 class Piece:
     """Whole batches with right checksums, as they are in the file: `at` are their positions in the buffer."""
 
-    arena: Arena
+    buffer: ByteBuffer
     position: int
     at: Positions
     headers: Headers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plain:
+class DecompressedBatches:
     """Batches of a piece with their records decompressed; these lie in the buffer from `starts` to `ends`."""
 
-    arena: Arena
+    buffer: ByteBuffer
     headers: Headers
     positions: Positions
     starts: Positions
     ends: Positions
 
 
-def read_pieces(segment_range: SegmentRange, *, most_bytes: int = PIECE_BYTES) -> Iterator[Piece | Problem]:
+def read_pieces(segment_range: SegmentRange, *, max_bytes: int = PIECE_BYTES) -> Iterator[Piece | Problem]:
     """Yields the content of the range in order, except that the problems of a piece come before it."""
     position, end = segment_range.start, segment_range.end
     with segment_range.segment.path.open("rb") as file:
-        wanted = most_bytes = max(most_bytes, HEADER_SIZE)
+        wanted = max_bytes = max(max_bytes, HEADER_SIZE)
         while position < end:
-            arena = _read(file, position, min(wanted, end - position))
-            places, stop = find_batches(arena)
-            if places:
-                yield from checked_batches(arena, position, np.array(places, np.int64))
+            buffer = _read(file, position, min(wanted, end - position))
+            positions, stop = find_batches(buffer)
+            if positions:
+                yield from checked_batches(buffer, position, np.array(positions, np.int64))
                 position += stop
-                wanted = most_bytes
+                wanted = max_bytes
                 continue
-            size, problem = probe_frame(arena.padded, end - position)
+            size, problem = probe_frame(buffer.padded, end - position)
             if problem:
                 yield Problem(position=position, reason=problem, size=size or end - position)
             if not size:
                 return
             if problem:
                 position += size
-            wanted = max(most_bytes, size)
+            wanted = max(max_bytes, size)
 
 
-def plain_parts(piece: Piece, wanted: Flags) -> Iterator[Plain | Problem]:
+def decompressed_parts(piece: Piece, wanted: Flags) -> Iterator[DecompressedBatches | Problem]:
     """Yields the wanted batches decompressed, as many at once as there is room for."""
     if not (piece.headers["attributes"][wanted] & CODEC).any():
         headers, at = piece.headers[wanted], piece.at[wanted]
         ends = at + headers["length"] + LOG_OVERHEAD
-        yield Plain(
-            arena=piece.arena, headers=headers, positions=at + piece.position, starts=at + HEADER_SIZE, ends=ends
+        yield DecompressedBatches(
+            buffer=piece.buffer, headers=headers, positions=at + piece.position, starts=at + HEADER_SIZE, ends=ends
         )
         return
     rows: list[int] = []
@@ -150,7 +150,7 @@ def plain_parts(piece: Piece, wanted: Flags) -> Iterator[Plain | Problem]:
         rows.append(row)
         sections.append(section)
         size += len(section)
-        if size >= _ENOUGH_PLAIN:
+        if size >= _TARGET_BYTES:
             yield _joined(piece, rows, sections)
             rows, sections, size = [], [], 0
     if rows:
@@ -174,42 +174,42 @@ def batch_size(header: Any) -> int:
     return int(header["length"]) + LOG_OVERHEAD
 
 
-def _claimed(header: Any) -> int | None:
+def _claimed_records(header: Any) -> int | None:
     """Returns the record count that a header claims. A batch has at most one record per offset; compaction leaves
     fewer."""
     count, offsets = int(header["record_count"]), int(header["last_offset_delta"]) + 1
     return count if 0 <= count <= offsets else None
 
 
-def _read(file: BufferedReader, position: int, size: int) -> Arena:
+def _read(file: BufferedReader, position: int, size: int) -> ByteBuffer:
     content = bytearray(size + PADDING)
     file.seek(position)
     with memoryview(content) as view:
         # A file that has become shorter meanwhile has zeros from there on, which are no batch.
         file.readinto(view[:size])
-    return Arena(content, size)
+    return ByteBuffer(content, size)
 
 
-def find_batches(arena: Arena) -> tuple[list[int], int]:
+def find_batches(buffer: ByteBuffer) -> tuple[list[int], int]:
     """Returns where whole batches begin, from the start of the buffer on, and where the last of them ends."""
-    content, size, unpack = arena.padded, arena.size, FRAME.unpack_from
-    places: list[int] = []
+    content, size, unpack = buffer.padded, buffer.size, FRAME.unpack_from
+    positions: list[int] = []
     position, last = 0, size - HEADER_SIZE
     while position <= last:
         _, length, _, magic = unpack(content, position)
         end = position + length + LOG_OVERHEAD
         if magic != MAGIC or length < HEADER_SIZE - LOG_OVERHEAD or end > size:
             break
-        places.append(position)
+        positions.append(position)
         position = end
-    return places, position
+    return positions, position
 
 
-def checked_batches(arena: Arena, position: int, at: Positions) -> Iterator[Piece | Problem]:
+def checked_batches(buffer: ByteBuffer, position: int, at: Positions) -> Iterator[Piece | Problem]:
     """Yields the batches at these positions whose checksums are right, after the problems of the others."""
-    headers = arena.rows(at, HEADER_SIZE).view(_HEADER).reshape(len(at))
+    headers = buffer.rows(at, HEADER_SIZE).view(_HEADER).reshape(len(at))
     ends = at + headers["length"] + LOG_OVERHEAD
-    with memoryview(arena.padded) as view:
+    with memoryview(buffer.padded) as view:
         sums = [
             crc32c(view[start + ATTRIBUTES_OFFSET : end]) for start, end in zip(at.tolist(), ends.tolist(), strict=True)
         ]
@@ -219,23 +219,23 @@ def checked_batches(arena: Arena, position: int, at: Positions) -> Iterator[Piec
             position=position + int(at[row]),
             reason="the checksum is wrong: its records are not read",
             base_offset=int(headers["base_offset"][row]),
-            claimed=_claimed(headers[row]),
+            claimed=_claimed_records(headers[row]),
             size=batch_size(headers[row]),
         )
-    yield Piece(arena=arena, position=position, at=at[is_right], headers=headers[is_right])
+    yield Piece(buffer=buffer, position=position, at=at[is_right], headers=headers[is_right])
 
 
 def _batch(piece: Piece, row: int) -> Batch:
     start = int(piece.at[row])
-    header = read_header(piece.arena.padded, start)
-    return Batch(header=header, data=memoryview(piece.arena.padded)[start : start + header.size])
+    header = read_header(piece.buffer.padded, start)
+    return Batch(header=header, data=memoryview(piece.buffer.padded)[start : start + header.size])
 
 
-def _joined(piece: Piece, rows: list[int], sections: list[bytes]) -> Plain:
+def _joined(piece: Piece, rows: list[int], sections: list[bytes]) -> DecompressedBatches:
     sizes = np.array([len(section) for section in sections], np.int64)
     ends = np.cumsum(sizes)
-    return Plain(
-        arena=Arena.of(*sections),
+    return DecompressedBatches(
+        buffer=ByteBuffer.of(*sections),
         headers=piece.headers[rows],
         positions=piece.at[rows] + piece.position,
         starts=ends - sizes,

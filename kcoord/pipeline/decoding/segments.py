@@ -55,7 +55,7 @@ class NoSegments(ValueError):
     """The path has no segments."""
 
 
-class SeveralCopies(ValueError):
+class DuplicatePartitions(ValueError):
     """A folder has the same partition more than once."""
 
 
@@ -93,25 +93,25 @@ class SegmentRange:
         return self.segment.topic == OFFSETS_TOPIC
 
 
-def find_segments(place: Path) -> list[Segment]:
+def find_segments(path: Path) -> list[Segment]:
     """Returns the segments of a folder, of a partition's folder, or the named one; by topic, partition and offset.
 
     Raises NoSegments, and DuplicatePartitions.
     """
-    if place.is_file():
-        segments = [each for each in _in_partition(place.absolute().parent) if each.path.name == place.name]
-    elif place.is_dir():
-        segments = _in_partition(place) or _below(place)
+    if path.is_file():
+        segments = [each for each in _in_partition(path.absolute().parent) if each.path.name == path.name]
+    elif path.is_dir():
+        segments = _in_partition(path) or _segments_below(path)
     else:
-        raise NoSegments(f"{place}: no such file or folder")
+        raise NoSegments(f"{path}: no such file or folder")
     if not segments:
-        raise NoSegments(f"{place}: no segments of a log in it: <topic>-<partition>/<20 digits>.log")
+        raise NoSegments(f"{path}: no segments of a log in it: <topic>-<partition>/<20 digits>.log")
     return sorted(segments, key=lambda each: (each.topic, each.partition, each.base_offset))
 
 
-def plan_ranges(segments: Iterable[Segment], *, most_bytes: int = RANGE_BYTES) -> list[SegmentRange]:
+def plan_ranges(segments: Iterable[Segment], *, max_bytes: int = RANGE_BYTES) -> list[SegmentRange]:
     """Splits these segments into ranges of at most about `max_bytes`; a batch is never cut."""
-    return [each for segment in segments if segment.size for each in _cut(segment, most_bytes)]
+    return [each for segment in segments if segment.size for each in _split(segment, max_bytes)]
 
 
 def pack_ranges(ranges: Iterable[SegmentRange], *, task_bytes: int = TASK_BYTES) -> list[list[SegmentRange]]:
@@ -128,33 +128,33 @@ def pack_ranges(ranges: Iterable[SegmentRange], *, task_bytes: int = TASK_BYTES)
     return packs
 
 
-def following(segment: Segment) -> list[tuple[Path, int]]:
+def later_segments(segment: Segment) -> list[tuple[Path, int]]:
     """Returns the later segments of the same log, each with its size when the log was found."""
     last, size = segment.log_end
-    behind = [path for path in _files(segment.path.parent) if segment.base_offset < int(path.stem) <= last]
-    return [(path, size if int(path.stem) == last else path.stat().st_size) for path in behind]
+    later = [path for path in _files(segment.path.parent) if segment.base_offset < int(path.stem) <= last]
+    return [(path, size if int(path.stem) == last else path.stat().st_size) for path in later]
 
 
-def _below(place: Path) -> list[Segment]:
+def _segments_below(root: Path) -> list[Segment]:
     """Returns the segments of the partition folders in a folder, and in its subfolders."""
     by_folder: dict[Path, list[Segment]] = {}
-    for folder in _folders(place):
+    for folder in _subfolders(root):
         if segments := _in_partition(folder):
             by_folder.setdefault(folder.resolve(), segments)
             continue
         with suppress(PermissionError):  # such as a disk's lost+found
-            for inner in _folders(folder):
+            for inner in _subfolders(folder):
                 by_folder.setdefault(inner.resolve(), _in_partition(inner))
     wanted = [each for each in by_folder.values() if each and each[0].topic not in INTERNAL_TOPICS]
-    _check_copies(place, wanted)
+    _check_copies(root, wanted)
     return [each for segments in wanted for each in segments]
 
 
-def _folders(place: Path) -> list[Path]:
-    return sorted(each for each in place.iterdir() if each.is_dir())
+def _subfolders(folder: Path) -> list[Path]:
+    return sorted(each for each in folder.iterdir() if each.is_dir())
 
 
-def _check_copies(place: Path, partitions: Iterable[Sequence[Segment]]) -> None:
+def _check_copies(root: Path, partitions: Iterable[Sequence[Segment]]) -> None:
     """Raises DuplicatePartitions if two of the lists of segments, each of one folder, are of the same partition."""
     folders: dict[str, list[Path]] = {}
     for first, *_ in partitions:
@@ -165,8 +165,8 @@ def _check_copies(place: Path, partitions: Iterable[Sequence[Segment]]) -> None:
     others = len(copied) - 1
     what = copied[0] + (f" and {others} other partition{'s' if others > 1 else ''}" if others else "")
     where = " and ".join(map(str, folders[copied[0]]))
-    raise SeveralCopies(
-        f"{place} holds several copies of {what}: {where}. Each record would count more than once: name one broker's "
+    raise DuplicatePartitions(
+        f"{root} holds several copies of {what}: {where}. Each record would count more than once: name one broker's "
         "folder, or one that has each partition once"
     )
 
@@ -196,11 +196,13 @@ def _files(folder: Path) -> list[Path]:
     return sorted(path for path in folder.iterdir() if _SEGMENT_FILE.fullmatch(path.name))
 
 
-def _cut(segment: Segment, most_bytes: int) -> Iterator[SegmentRange]:
+def _split(segment: Segment, max_bytes: int) -> Iterator[SegmentRange]:
     borders = [0]
-    if segment.size > most_bytes:
+    if segment.size > max_bytes:
         with segment.path.open("rb") as file, _mapped(file, segment.size) as log:
-            borders += _borders(log, _indexed(segment.path), most_bytes) or _stepped(log, most_bytes)
+            borders += _borders_by_index(log, _index_positions(segment.path), max_bytes) or _borders_by_headers(
+                log, max_bytes
+            )
     for start, end in pairwise([*borders, segment.size]):
         yield SegmentRange(segment=segment, start=start, end=end)
 
@@ -210,7 +212,7 @@ def _mapped(file: BinaryIO, size: int) -> mmap.mmap:
     return mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ)
 
 
-def _indexed(log: Path) -> Sequence[int]:
+def _index_positions(log: Path) -> Sequence[int]:
     """Returns the positions of batches that the segment's index names; none if there is no index."""
     try:
         content = log.with_suffix(".index").read_bytes()
@@ -221,12 +223,12 @@ def _indexed(log: Path) -> Sequence[int]:
     return positions
 
 
-def _borders(log: mmap.mmap, positions: Sequence[int], most_bytes: int) -> list[int]:
+def _borders_by_index(log: mmap.mmap, positions: Sequence[int], max_bytes: int) -> list[int]:
     """Selects the last of these positions before each range is full; returns none if one of them begins no batch."""
     borders: list[int] = []
     last = 0
     for position, next_position in pairwise([*positions, len(log)]):
-        if position > last and next_position - last > most_bytes:
+        if position > last and next_position - last > max_bytes:
             if not _is_batch(log, position):
                 return []
             borders.append(position)
@@ -234,7 +236,7 @@ def _borders(log: mmap.mmap, positions: Sequence[int], most_bytes: int) -> list[
     return borders
 
 
-def _stepped(log: mmap.mmap, most_bytes: int) -> list[int]:
+def _borders_by_headers(log: mmap.mmap, max_bytes: int) -> list[int]:
     """Finds such positions by scanning the headers of the batches, as far as these are valid."""
     borders: list[int] = []
     position = last = 0
@@ -243,7 +245,7 @@ def _stepped(log: mmap.mmap, most_bytes: int) -> list[int]:
         end = position + length + LOG_OVERHEAD
         if length < 0 or not 0 <= magic <= MAGIC or end > len(log):
             break
-        if position > last and end - last > most_bytes:
+        if position > last and end - last > max_bytes:
             borders.append(position)
             last = position
         position = end

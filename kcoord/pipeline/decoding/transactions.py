@@ -32,7 +32,7 @@ import numpy.typing as npt
 
 from kcoord.pipeline.decoding.byte_columns import Positions
 from kcoord.pipeline.decoding.scan import CONTROL, TRANSACTIONAL, Headers
-from kcoord.pipeline.decoding.segments import SegmentRange, following
+from kcoord.pipeline.decoding.segments import SegmentRange, later_segments
 from kcoord.protocol.records.batch import (
     HEADER_SIZE,
     LOG_OVERHEAD,
@@ -50,7 +50,7 @@ _ABORT: Final = 0
 _COMMIT: Final = 1
 
 
-class Fate(IntEnum):
+class Outcome(IntEnum):
     """How the transaction of a batch ended."""
 
     COMMITTED = 0
@@ -58,7 +58,7 @@ class Fate(IntEnum):
     OPEN = 2
 
 
-Fates = npt.NDArray[np.int8]
+Outcomes = npt.NDArray[np.int8]
 """The outcome of each batch."""
 
 
@@ -66,8 +66,8 @@ class Marker(NamedTuple):
     """The end of a transaction, and its position, counted on from the start of the range's own file."""
 
     producer_id: int
-    place: int
-    fate: Fate
+    position: int
+    outcome: Outcome
 
 
 class Transactions:
@@ -75,35 +75,35 @@ class Transactions:
 
     def __init__(self, segment_range: SegmentRange) -> None:
         self._ahead = _markers(segment_range)
-        self._places: dict[int, list[int]] = {}
-        self._fates: dict[int, list[Fate]] = {}
+        self._positions: dict[int, list[int]] = {}
+        self._outcomes: dict[int, list[Outcome]] = {}
 
-    def fates(self, headers: Headers, positions: Positions) -> Fates:
+    def outcomes(self, headers: Headers, positions: Positions) -> Outcomes:
         """Returns the outcome of each batch at its position in the file; a batch outside transactions is committed."""
-        fates = np.zeros(len(headers), np.int8)
+        outcomes = np.zeros(len(headers), np.int8)
         attributes = headers["attributes"]
         for row in np.flatnonzero((attributes & TRANSACTIONAL != 0) & (attributes & CONTROL == 0)).tolist():
-            fates[row] = self._fate(int(headers["producer_id"][row]), int(positions[row]))
-        return fates
+            outcomes[row] = self._outcome(int(headers["producer_id"][row]), int(positions[row]))
+        return outcomes
 
-    def _fate(self, producer_id: int, position: int) -> Fate:
-        places = self._places.setdefault(producer_id, [])
-        while not places or places[-1] < position:
+    def _outcome(self, producer_id: int, position: int) -> Outcome:
+        positions = self._positions.setdefault(producer_id, [])
+        while not positions or positions[-1] < position:
             marker = next(self._ahead, None)
             if marker is None:
-                return Fate.OPEN
-            self._places.setdefault(marker.producer_id, []).append(marker.place)
-            self._fates.setdefault(marker.producer_id, []).append(marker.fate)
-        return self._fates[producer_id][bisect_right(places, position)]
+                return Outcome.OPEN
+            self._positions.setdefault(marker.producer_id, []).append(marker.position)
+            self._outcomes.setdefault(marker.producer_id, []).append(marker.outcome)
+        return self._outcomes[producer_id][bisect_right(positions, position)]
 
 
 def _markers(segment_range: SegmentRange) -> Iterator[Marker]:
     segment = segment_range.segment
     yield from _markers_in(segment.path, segment_range.start, segment.size)
     before = segment.size
-    for path, size in following(segment):
+    for path, size in later_segments(segment):
         for marker in _markers_in(path, 0, size):
-            yield marker._replace(place=before + marker.place)
+            yield marker._replace(position=before + marker.position)
         before += size
 
 
@@ -123,7 +123,7 @@ def _markers_in(path: Path, position: int, size: int) -> Iterator[Marker]:
             position = end
 
 
-def markers_of(content: bytes, place: int) -> Iterator[Marker]:
+def markers_of(content: bytes, position: int) -> Iterator[Marker]:
     """Yields the ends of transactions that a control batch records."""
     batch = Batch(header=read_header(content), data=memoryview(content))
     if not has_valid_crc(batch):
@@ -135,7 +135,7 @@ def markers_of(content: bytes, place: int) -> Iterator[Marker]:
     for record in records:
         if record.key is None or len(record.key) < _MARKER.size:
             continue
-        outcome = _MARKER.unpack_from(record.key)[1]
-        if outcome in (_ABORT, _COMMIT):
-            fate = Fate.COMMITTED if outcome == _COMMIT else Fate.ABORTED
-            yield Marker(batch.header.producer_id, place, fate)
+        marker_type = _MARKER.unpack_from(record.key)[1]
+        if marker_type in (_ABORT, _COMMIT):
+            outcome = Outcome.COMMITTED if marker_type == _COMMIT else Outcome.ABORTED
+            yield Marker(batch.header.producer_id, position, outcome)

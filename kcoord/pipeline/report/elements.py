@@ -22,10 +22,10 @@ def el(name: str, /, *children: Child, **attributes: str | float | bool | None) 
     opening = name + "".join(_attribute(key, value) for key, value in attributes.items())
     if name in VOID and not children:
         return Markup(f"<{opening}/>")
-    return Markup(f"<{opening}>{together(*children)}</{name}>")
+    return Markup(f"<{opening}>{concatenate(*children)}</{name}>")
 
 
-def together(*children: Child) -> Markup:
+def concatenate(*children: Child) -> Markup:
     """Concatenates the children, without an element around them."""
     return Markup("".join(child if isinstance(child, Markup) else escape_text(child) for child in children if child))
 

@@ -12,32 +12,32 @@ from kcoord.pipeline.report.charts.scales import bucket_seconds
 from kcoord.pipeline.report.frames import Frames
 from kcoord.pipeline.report.group_facts import group_facts
 from kcoord.pipeline.report.model import (
+    Bounded,
     FlappingMember,
     Limits,
     NeverCaughtUp,
     RejectedReason,
     ReportFacts,
-    RestlessGroup,
     Scanned,
-    Some,
-    StandingPartition,
+    StuckPartition,
+    UnstableGroup,
 )
 from kcoord.pipeline.report.overview_frames import ranked_groups, rejected_reasons
-from kcoord.pipeline.transforms.filters import within
+from kcoord.pipeline.transforms.filters import filter_time
 from kcoord.pipeline.transforms.period import period_of, time_of
-from kcoord.pipeline.transforms.stuck import never_caught_up, standing_partitions
+from kcoord.pipeline.transforms.stuck import never_caught_up, stuck_partitions
 from kcoord.pipeline.transforms.timeline import lag_period, lag_timeline, partition_timeline
-from kcoord.pipeline.transforms.unstable import flapping_members, restless_groups
+from kcoord.pipeline.transforms.unstable import flapping_members, unstable_groups
 
-Finding = TypeVar("Finding", RestlessGroup, FlappingMember, NeverCaughtUp, StandingPartition, RejectedReason)
+Finding = TypeVar("Finding", UnstableGroup, FlappingMember, NeverCaughtUp, StuckPartition, RejectedReason)
 _ALL: Final = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class ReportRequest:
     """What a report was asked for, and when."""
 
-    place: str
+    source_name: str
     made_at: datetime
     since: datetime | None = None
     until: datetime | None = None
@@ -45,57 +45,57 @@ class Asked:
     """How many hours the requested time has, as far as it was read."""
 
 
-def gather(frames: Frames, asked: Asked, limits: Limits | None = None) -> ReportFacts:
+def collect_facts(frames: Frames, request: ReportRequest, limits: Limits | None = None) -> ReportFacts:
     """Collects everything that is in the report."""
-    behind = lag_timeline(frames.lag, frames.log_ends, pieces=1, since=asked.since, until=asked.until)
+    behind = lag_timeline(frames.lag, frames.log_ends, pieces=1, since=request.since, until=request.until)
     ranked = ranked_groups(frames.commits, frames.generations, frames.group_events, frames.rebalances, behind)
     ranked.persist()  # few rows that are expensive to compute, and are read twice
     try:
-        return _gather(frames, ranked, asked, limits or Limits())
+        return _collect_facts(frames, ranked, request, limits or Limits())
     finally:
         ranked.unpersist()
 
 
-def _gather(frames: Frames, ranked: DataFrame, asked: Asked, limits: Limits) -> ReportFacts:
+def _collect_facts(frames: Frames, ranked: DataFrame, request: ReportRequest, limits: Limits) -> ReportFacts:
     # Logs go on after a group has stopped committing, so the period ends with the later of both.
-    logs = lag_period(frames.lag, frames.log_ends, since=asked.since, until=asked.until)
-    read = period_of(frames.commits, frames.generations, frames.group_events).with_(logs)
+    logs = lag_period(frames.lag, frames.log_ends, since=request.since, until=request.until)
+    read = period_of(frames.commits, frames.generations, frames.group_events).merged_with(logs)
     first, last = read.first, read.last
     piece = 1.0 if first is None or last is None else bucket_seconds(first, last, most=limits.pieces)
     [totals] = ranked.agg(
         f.count("*").alias("groups"), f.sum("commits").alias("commits"), f.sum("rebalances").alias("rebalances")
     ).collect()
     groups = ranked.limit(limits.groups).collect()
-    committed = within(frames.lag, asked.since, asked.until)
-    stands = standing_partitions(frames.lag, frames.log_ends, since=asked.since, until=asked.until)
-    own = frames.of_groups([each.group for each in groups])
+    committed = filter_time(frames.lag, request.since, request.until)
+    stuck = stuck_partitions(frames.lag, frames.log_ends, since=request.since, until=request.until)
+    group_frames = frames.of_groups([each.group for each in groups])
     behind = partition_timeline(
-        own.lag, own.log_ends, pieces=limits.pieces, since=asked.since, until=asked.until
+        group_frames.lag, group_frames.log_ends, pieces=limits.pieces, since=request.since, until=request.until
     ).persist()
     try:
-        pages = group_facts(own, groups, behind, piece, limits, asked.until) if groups else []
+        pages = group_facts(group_frames, groups, behind, piece, limits, request.until) if groups else []
     finally:
         behind.unpersist()
     return ReportFacts(
-        place=asked.place,
-        made_at=asked.made_at,
-        since=asked.since,
-        until=asked.until,
+        source_name=request.source_name,
+        made_at=request.made_at,
+        since=request.since,
+        until=request.until,
         first_at=first,
         last_at=last,
-        hours=asked.hours,
+        hours=request.hours,
         piece_seconds=piece,
         scanned=scanned_facts(frames.scanned),
         commit_count=totals.commits or 0,
         rebalance_count=totals.rebalances or 0,
-        groups=Some(rows=tuple(pages), total=totals.groups),
-        restless=_some(
-            restless_groups(frames.rebalances, hours=asked.hours, most=_ALL), RestlessGroup, limits.findings
+        groups=Bounded(rows=tuple(pages), total=totals.groups),
+        unstable=_bounded(
+            unstable_groups(frames.rebalances, hours=request.hours, most=_ALL), UnstableGroup, limits.findings
         ),
-        flapping=_some(flapping_members(frames.memberships, most=_ALL), FlappingMember, limits.findings),
-        never_caught_up=_some(never_caught_up(committed, read_until=logs.last), NeverCaughtUp, limits.findings),
-        standing=_some(stands, StandingPartition, limits.findings),
-        rejected=_some(rejected_reasons(frames.rejected), RejectedReason, limits.findings),
+        flapping=_bounded(flapping_members(frames.memberships, most=_ALL), FlappingMember, limits.findings),
+        never_caught_up=_bounded(never_caught_up(committed, read_until=logs.last), NeverCaughtUp, limits.findings),
+        stuck=_bounded(stuck, StuckPartition, limits.findings),
+        rejected=_bounded(rejected_reasons(frames.rejected), RejectedReason, limits.findings),
     )
 
 
@@ -106,11 +106,11 @@ def scanned_facts(scanned: DataFrame) -> Scanned:
     return Scanned(**{name: sums[name] or 0 for name in names})
 
 
-def _some(frame: DataFrame, finding: type[Finding], limit: int) -> Some[Finding]:
+def _bounded(frame: DataFrame, finding: type[Finding], limit: int) -> Bounded[Finding]:
     """Returns the first rows as findings, whose fields have the names of the columns; and how many rows there are."""
     names: list[str] = [each.name for each in fields(finding)]
     times = {each.name for each in frame.schema if each.dataType == TimestampType()} & {*names}
     wanted = frame.select(*(f.unix_millis(name).alias(name) if name in times else name for name in names))
     rows = [row.asDict() for row in wanted.limit(limit).collect()]
     found = [finding(**{**row, **{name: time_of(row[name]) for name in times}}) for row in rows]
-    return Some(rows=tuple(found), total=len(rows) if len(rows) < limit else frame.count())
+    return Bounded(rows=tuple(found), total=len(rows) if len(rows) < limit else frame.count())

@@ -11,21 +11,21 @@ _LONGEST: Final = 300  # more than any topic's name; a client id may have 32,767
 _SHORT: Final = 60
 
 
-def number(count: float | None) -> str:
+def format_number(count: float | None) -> str:
     """Formats a count."""
     if count is None:
         return UNKNOWN
     return f"{count:,.0f}"
 
 
-def rate(count: float | None) -> str:
+def format_rate(count: float | None) -> str:
     """Formats a rate, with one decimal if it is small."""
     if count is None:
         return UNKNOWN
     return f"{count:,.1f}" if abs(count) < 10 else f"{count:,.0f}"
 
 
-def short_number(count: float) -> str:
+def format_short_number(count: float) -> str:
     """Formats a number for an axis: 1,500, then 1.5M."""
     for size, unit in ((1e12, "T"), (1e9, "G"), (1e6, "M")):
         if abs(count) >= size:
@@ -33,33 +33,33 @@ def short_number(count: float) -> str:
     return _rounded(count)
 
 
-def duration(milliseconds: float | None) -> str:
+def format_duration(milliseconds: float | None) -> str:
     """Formats a duration."""
     return UNKNOWN if milliseconds is None else format_duration(milliseconds / 1000)
 
 
-def moment(at: datetime | None) -> str:
+def format_time(at: datetime | None) -> str:
     """Formats a time to the millisecond, as the log has it: 2026-11-16 10:05:30.250."""
     return UNKNOWN if at is None else at.isoformat(sep=" ", timespec="milliseconds")[:23]
 
 
-def about(at: datetime) -> str:
+def format_time_to_second(at: datetime) -> str:
     """Formats a time to the second, if it is only known to be in a piece of the time."""
-    return moment(at)[:19]
+    return format_time(at)[:19]
 
 
-def named(name: str | None) -> Markup:
+def format_name(name: str | None) -> Markup:
     """Renders a name inside a sentence: `bdi` isolates a name in another script, so that it does not reorder the words
     around it."""
-    return el("bdi", UNKNOWN if name is None else shortened(name, _LONGEST))
+    return el("bdi", UNKNOWN if name is None else shorten(name, _LONGEST))
 
 
-def short_name(name: str) -> str:
+def shorten_name(name: str) -> str:
     """Shortens a name for where there is little room."""
-    return shortened(name, _SHORT)
+    return shorten(name, _SHORT)
 
 
-def shortened(name: str, most: int) -> str:
+def shorten(name: str, most: int) -> str:
     """Cuts out the middle: member ids differ at their end."""
     if len(name) <= most:
         return name

@@ -6,7 +6,7 @@ from typing import Final
 
 from pyspark.sql import DataFrame
 
-from kcoord.pipeline.transforms.filters import of_groups
+from kcoord.pipeline.transforms.filters import filter_groups
 
 _OF_NO_GROUP: Final = ("log_ends", "rejected", "scanned")
 
@@ -32,5 +32,8 @@ class Frames:
         """Returns the frames with the rows of some groups only."""
         every = {each.name: getattr(self, each.name) for each in fields(self)}
         return Frames(
-            **{name: of_groups(table, groups) if name not in _OF_NO_GROUP else table for name, table in every.items()}
+            **{
+                name: filter_groups(table, groups) if name not in _OF_NO_GROUP else table
+                for name, table in every.items()
+            }
         )

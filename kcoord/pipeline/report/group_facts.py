@@ -20,6 +20,7 @@ from kcoord.pipeline.report.group_frames import (
     marks,
 )
 from kcoord.pipeline.report.model import (
+    Bounded,
     GroupFacts,
     Limits,
     Member,
@@ -29,26 +30,25 @@ from kcoord.pipeline.report.model import (
     Point,
     Rebalance,
     RebalanceMark,
-    Some,
 )
 from kcoord.pipeline.transforms.period import time_of
-from kcoord.pipeline.transforms.timeline import added_up
+from kcoord.pipeline.transforms.timeline import sum_partitions
 
 Fact = TypeVar("Fact")
 
 
 def group_facts(
-    own: Frames, groups: Sequence[Row], timeline: DataFrame, piece: float, limits: Limits, until: datetime | None
+    frames: Frames, groups: Sequence[Row], timeline: DataFrame, piece: float, limits: Limits, until: datetime | None
 ) -> list[GroupFacts]:
     """Returns the facts of each row of `ranked_groups`, in their order. `frames` and `timeline` (a
     `partition_timeline`) are of these groups only; a page is about the time before `until`."""
     piece_ms = round(piece * 1000)
-    marked = _by_group(marks(own.rebalances, piece_ms))
-    rebalanced = _by_group(latest_rebalances(own.rebalances, limits))
-    members = _by_group(latest_members(own.memberships, limits))
-    owned = _by_group(longest_ownerships(own.ownership, limits))
-    committed = _by_group(commit_counts(own.commits, piece_ms))
-    behind = _by_group(added_up(timeline).withColumn("piece", f.unix_millis("at")))
+    marked = _by_group(marks(frames.rebalances, piece_ms))
+    rebalanced = _by_group(latest_rebalances(frames.rebalances, limits))
+    members = _by_group(latest_members(frames.memberships, limits))
+    owned = _by_group(longest_ownerships(frames.ownership, limits))
+    committed = _by_group(commit_counts(frames.commits, piece_ms))
+    behind = _by_group(sum_partitions(timeline).withColumn("piece", f.unix_millis("at")))
     single = _by_group(lag_of_partitions(timeline, limits))
     return [
         GroupFacts(
@@ -62,15 +62,15 @@ def group_facts(
             pause_ms=each.pause_ms,
             commit_count=each.commits,
             marks=tuple(map(_mark, marked[each.group])),
-            rebalances=Some(rows=tuple(map(_rebalance, rebalanced[each.group])), total=each.changes),
-            members=_of_all(map(_member, members[each.group]), members[each.group], "members"),
-            ownership=_of_all(_owned(owned[each.group]), owned[each.group], "partitions"),
+            rebalances=Bounded(rows=tuple(map(_rebalance, rebalanced[each.group])), total=each.changes),
+            members=_bounded(map(_member, members[each.group]), members[each.group], "members"),
+            ownership=_bounded(_owned(owned[each.group]), owned[each.group], "partitions"),
             commits=tuple(_point(row.piece, row.commits / piece) for row in committed[each.group]),
             lag=tuple(_point(row.piece, row.lag) for row in behind[each.group]),
             lag_seconds=tuple(
                 _point(row.piece, None if row.lag_ms is None else row.lag_ms / 1000) for row in behind[each.group]
             ),
-            partition_lag=_of_all(_lines(single[each.group]), single[each.group], "partitions"),
+            partition_lag=_bounded(_lines(single[each.group]), single[each.group], "partitions"),
         )
         for each in groups
     ]
@@ -97,9 +97,9 @@ def _by_group(frame: DataFrame) -> Mapping[str, Sequence[Row]]:
     return found
 
 
-def _of_all(facts: Iterable[Fact], rows: Sequence[Row], total: str) -> Some[Fact]:
+def _bounded(facts: Iterable[Fact], rows: Sequence[Row], total: str) -> Bounded[Fact]:
     """Returns the facts with their total, which every row has in this column."""
-    return Some(rows=tuple(facts), total=rows[0][total] if rows else 0)
+    return Bounded(rows=tuple(facts), total=rows[0][total] if rows else 0)
 
 
 def _point(milliseconds: int, value: float | None) -> Point:
@@ -119,8 +119,8 @@ def _rebalance(row: Row) -> Rebalance:
         ended_at=time_of(row.ended_at),
         duration_ms=row.duration_ms,
         causes=tuple(row.causes or ()),
-        joined=Some(rows=tuple(row.joined or ()), total=row.joined_count),
-        left=Some(rows=tuple(row.left or ()), total=row.left_count),
+        joined=Bounded(rows=tuple(row.joined or ()), total=row.joined_count),
+        left=Bounded(rows=tuple(row.left or ()), total=row.left_count),
         members=row.members,
         moved_partitions=row.moved_partitions,
         pause_ms=row.pause_ms,
@@ -139,9 +139,9 @@ def _member(row: Row) -> Member:
 
 
 def _owned(rows: Sequence[Row]) -> Iterator[OwnedPartition]:
-    for (topic, partition), own in groupby(rows, key=lambda row: (row.topic, row.partition)):
-        spans = list(own)
-        yield OwnedPartition(topic=topic, partition=partition, spans=_of_all(map(_span, spans), spans, "spans"))
+    for (topic, partition), partition_rows in groupby(rows, key=lambda row: (row.topic, row.partition)):
+        spans = list(partition_rows)
+        yield OwnedPartition(topic=topic, partition=partition, spans=_bounded(map(_span, spans), spans, "spans"))
 
 
 def _span(row: Row) -> OwnedSpan:
@@ -154,6 +154,6 @@ def _span(row: Row) -> OwnedSpan:
 
 
 def _lines(rows: Sequence[Row]) -> Iterator[PartitionLine]:
-    for (topic, partition), own in groupby(rows, key=lambda row: (row.topic, row.partition)):
-        points = tuple(_point(row.piece, row.lag) for row in own)
+    for (topic, partition), partition_rows in groupby(rows, key=lambda row: (row.topic, row.partition)):
+        points = tuple(_point(row.piece, row.lag) for row in partition_rows)
         yield PartitionLine(topic=topic, partition=partition, points=points)

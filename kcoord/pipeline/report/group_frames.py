@@ -68,9 +68,9 @@ def latest_members(memberships: DataFrame, limits: Limits) -> DataFrame:
         f.bool_and("has_ended").alias("has_gone"),
     )
     group = Window.partitionBy("group")
-    seen_last = group.orderBy(f.col("last_at").desc_nulls_first(), f.col("first_at").desc_nulls_last(), "member_id")
+    latest_first = group.orderBy(f.col("last_at").desc_nulls_first(), f.col("first_at").desc_nulls_last(), "member_id")
     return (
-        by_member.withColumns({"place": f.row_number().over(seen_last), "members": f.count("*").over(group)})
+        by_member.withColumns({"place": f.row_number().over(latest_first), "members": f.count("*").over(group)})
         .where(f.col("place") <= limits.members)
         .orderBy("group", f.col("first_at").asc_nulls_first(), "member_id")
         .select(

@@ -5,15 +5,22 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from kcoord.admin.formatting import format_count
-from kcoord.pipeline.report.charts.line_chart import Line, lines_picture, steps_picture
-from kcoord.pipeline.report.charts.ownership_chart import Numbers, member_tag, numbers_of, ownership_picture
-from kcoord.pipeline.report.charts.rebalance_chart import causes_picture
+from kcoord.pipeline.report.charts.line_chart import Line, line_chart, step_chart
+from kcoord.pipeline.report.charts.ownership_chart import Numbers, member_tag, numbers_of, ownership_chart
+from kcoord.pipeline.report.charts.rebalance_chart import causes_chart
 from kcoord.pipeline.report.charts.scales import TimeScale, number_scale, seconds_scale
 from kcoord.pipeline.report.conclusions import group_conclusion
-from kcoord.pipeline.report.elements import Child, Markup, el, together
-from kcoord.pipeline.report.formatting import about, duration, moment, named, number, short_name
-from kcoord.pipeline.report.html_tables import Column, figures, left_out, table
-from kcoord.pipeline.report.model import GroupFacts, Member, Point, Rebalance, Some
+from kcoord.pipeline.report.elements import Child, Markup, concatenate, el
+from kcoord.pipeline.report.formatting import (
+    format_duration,
+    format_name,
+    format_number,
+    format_time,
+    format_time_to_second,
+    shorten_name,
+)
+from kcoord.pipeline.report.html_tables import Column, figures, table, truncation_note
+from kcoord.pipeline.report.model import Bounded, GroupFacts, Member, Point, Rebalance
 
 _MS: Final = timedelta(milliseconds=1)
 
@@ -30,11 +37,11 @@ def group_page(facts: GroupFacts, scale: TimeScale, piece: timedelta) -> Markup:
         ("Members", _members(facts.members, numbers, scale.last)),
         ("Rebalances", _rebalances(facts, numbers)),
     ]
-    return together(
-        el("h1", "Group ", named(facts.group)),
+    return concatenate(
+        el("h1", "Group ", format_name(facts.group)),
         group_conclusion(facts, scale),
         figures(_figures(facts)),
-        *(together(el("h2", title), part) for title, part in parts),
+        *(concatenate(el("h2", title), part) for title, part in parts),
     )
 
 
@@ -44,19 +51,19 @@ def last_known(points: Sequence[Point]) -> float | None:
 
 
 def _figures(facts: GroupFacts) -> Iterator[tuple[str, Child]]:
-    yield "kind", named(facts.kind or "only commits")
+    yield "kind", format_name(facts.kind or "only commits")
     if facts.state:
-        yield "state at the end", named(facts.state)
+        yield "state at the end", format_name(facts.state)
     if facts.protocol_type:
-        yield "protocol type", named(facts.protocol_type)
+        yield "protocol type", format_name(facts.protocol_type)
     if facts.protocol:  # an empty group has none
-        yield "protocol", named(facts.protocol)
-    yield "rebalances", number(facts.rebalance_count)
-    yield "time in rebalances", duration(facts.lost_ms)
-    yield "members seen", number(facts.members.total)
-    yield "partitions owned", number(facts.ownership.total)
-    yield "commits", number(facts.commit_count)
-    yield "lag at the end", number(last_known(facts.lag))
+        yield "protocol", format_name(facts.protocol)
+    yield "rebalances", format_number(facts.rebalance_count)
+    yield "time in rebalances", format_duration(facts.lost_ms)
+    yield "members seen", format_number(facts.members.total)
+    yield "partitions owned", format_number(facts.ownership.total)
+    yield "commits", format_number(facts.commit_count)
+    yield "lag at the end", format_number(last_known(facts.lag))
 
 
 def _nothing(text: str) -> Markup:
@@ -66,13 +73,13 @@ def _nothing(text: str) -> Markup:
 def _causes(facts: GroupFacts, scale: TimeScale) -> Markup:
     if not facts.marks:
         return _nothing("No rebalance is in what was read.")
-    return causes_picture(facts.marks, scale)
+    return causes_chart(facts.marks, scale)
 
 
 def _ownership(facts: GroupFacts, numbers: Numbers, scale: TimeScale) -> Markup:
     if not facts.ownership.rows:
         return _nothing("No assignment of partitions is in what was read, or none that can be decoded.")
-    return ownership_picture(facts.ownership, numbers, scale)
+    return ownership_chart(facts.ownership, numbers, scale)
 
 
 def _lag(facts: GroupFacts, scale: TimeScale) -> Markup:
@@ -81,16 +88,18 @@ def _lag(facts: GroupFacts, scale: TimeScale) -> Markup:
         return _nothing("Not known: no log end of the partitions is in what was read.")
     single = [line for line in facts.partition_lag.rows if facts.partition_lag.total > 1]
     lines = [Line(label=el("span", "all partitions together"), points=facts.lag)]
-    lines += [Line(label=together(named(line.topic), f" {line.partition}"), points=line.points) for line in single]
+    lines += [
+        Line(label=concatenate(format_name(line.topic), f" {line.partition}"), points=line.points) for line in single
+    ]
     numbers = number_scale(max(point.value or 0 for line in lines for point in line.points))
     rest = f" Of {format_count(facts.partition_lag.total, 'partition')}, those with the largest lag." if single else ""
     caption = f"{_highest(known)} Against the logs as they grew. A gap: the log end is not known.{rest}"
-    return lines_picture(lines, scale, numbers, told=f"Lag in records. {_highest(known)}", caption=caption)
+    return line_chart(lines, scale, numbers, description=f"Lag in records. {_highest(known)}", caption=caption)
 
 
 def _highest(known: Sequence[Point]) -> str:
     highest = max(known, key=lambda point: point.value or 0)
-    return f"Highest {number(highest.value)} about {about(highest.at)}; {number(known[-1].value)} at the end."
+    return f"Highest {format_number(highest.value)} about {format_time_to_second(highest.at)}; {format_number(known[-1].value)} at the end."
 
 
 def _lag_seconds(facts: GroupFacts, scale: TimeScale) -> Markup:
@@ -98,15 +107,17 @@ def _lag_seconds(facts: GroupFacts, scale: TimeScale) -> Markup:
     if not known:
         return _nothing("Not known: no timestamps of the partitions' records are in what was read.")
     highest = max(known, key=lambda point: point.value or 0)
-    said = f"Highest {_seconds(highest)} about {about(highest.at)}; {_seconds(known[-1])} at the end."
+    summary = (
+        f"Highest {_seconds(highest)} about {format_time_to_second(highest.at)}; {_seconds(known[-1])} at the end."
+    )
     line = Line(label=el("span", "the partition that is furthest behind"), points=facts.lag_seconds)
-    caption = f"{said} It is how old the first record was that was not read yet."
+    caption = f"{summary} It is how old the first record was that was not read yet."
     scaled = seconds_scale(highest.value or 0)
-    return lines_picture([line], scale, scaled, told=f"Lag in time. {said}", caption=caption)
+    return line_chart([line], scale, scaled, description=f"Lag in time. {summary}", caption=caption)
 
 
 def _seconds(point: Point) -> str:
-    return duration((point.value or 0) * 1000)
+    return format_duration((point.value or 0) * 1000)
 
 
 def _commits(facts: GroupFacts, scale: TimeScale, piece: timedelta) -> Markup:
@@ -114,13 +125,15 @@ def _commits(facts: GroupFacts, scale: TimeScale, piece: timedelta) -> Markup:
         return _nothing("No commit is in what was read.")
     highest = max(facts.commits, key=lambda point: point.value or 0)
     most = f"{highest.value or 0:,.3g}"
-    caption = f"{format_count(facts.commit_count, 'commit')}, at most {most} per second, about {about(highest.at)}. "
-    caption += f"A column is {duration(piece.total_seconds() * 1000)}."
+    caption = f"{format_count(facts.commit_count, 'commit')}, at most {most} per second, about {format_time_to_second(highest.at)}. "
+    caption += f"A column is {format_duration(piece.total_seconds() * 1000)}."
     numbers = number_scale(highest.value or 0, is_whole=False)
-    return steps_picture(facts.commits, piece, scale, numbers, told=f"Commits per second. {caption}", caption=caption)
+    return step_chart(
+        facts.commits, piece, scale, numbers, description=f"Commits per second. {caption}", caption=caption
+    )
 
 
-def _members(members: Some[Member], numbers: Numbers, end: datetime) -> Markup:
+def _members(members: Bounded[Member], numbers: Numbers, end: datetime) -> Markup:
     if not members.rows:
         return _nothing("No member is in what was read: the group only commits.")
     columns = [
@@ -136,21 +149,21 @@ def _members(members: Some[Member], numbers: Numbers, end: datetime) -> Markup:
     rows = [
         (
             member_tag(numbers[member.instance_id or member.member_id], member.member_id),
-            named(member.client_id),
-            named(member.client_host),
-            named(member.instance_id),
-            named(member.member_id),
-            moment(member.first_at),
-            moment(member.last_at) if member.last_at else "still there",
+            format_name(member.client_id),
+            format_name(member.client_host),
+            format_name(member.instance_id),
+            format_name(member.member_id),
+            format_time(member.first_at),
+            format_time(member.last_at) if member.last_at else "still there",
             _stay(member, end),
         )
         for member in members.rows
     ]
-    return table(columns, rows, caption=left_out(members, "member", which="those that were seen last"))
+    return table(columns, rows, caption=truncation_note(members, "member", which="those that were seen last"))
 
 
 def _stay(member: Member, end: datetime) -> str:
-    return duration(None if member.first_at is None else (((member.last_at or end) - member.first_at) / _MS))
+    return format_duration(None if member.first_at is None else (((member.last_at or end) - member.first_at) / _MS))
 
 
 def _rebalances(facts: GroupFacts, numbers: Numbers) -> Markup:
@@ -172,28 +185,28 @@ def _rebalances(facts: GroupFacts, numbers: Numbers) -> Markup:
         "Took: what the log shows of it, at least. Pause: from the last commit before it to the first one after it, "
         "at most. Moved: partitions that got another owner."
     )
-    told = left_out(facts.rebalances, "rebalance", which="the latest ones")
+    note = truncation_note(facts.rebalances, "rebalance", which="the latest ones")
     rows = (_rebalance(each, ids) for each in facts.rebalances.rows)
-    return table(columns, rows, caption=f"{told} {caption}" if told else caption)
+    return table(columns, rows, caption=f"{note} {caption}" if note else caption)
 
 
 def _rebalance(each: Rebalance, ids: Numbers) -> Sequence[Child]:
     return (
-        number(each.generation),
-        named(", ".join(each.causes) or "not told"),
-        moment(each.ended_at),
-        duration(each.duration_ms),
-        duration(each.pause_ms),
-        number(each.moved_partitions),
-        number(each.members),
+        format_number(each.generation),
+        format_name(", ".join(each.causes) or "not told"),
+        format_time(each.ended_at),
+        format_duration(each.duration_ms),
+        format_duration(each.pause_ms),
+        format_number(each.moved_partitions),
+        format_number(each.members),
         _who(each.joined, ids),
         _who(each.left, ids),
     )
 
 
-def _who(members: Some[str], ids: Numbers) -> Markup:
+def _who(members: Bounded[str], ids: Numbers) -> Markup:
     tags = [
-        together(member_tag(ids[member], member) if member in ids else named(short_name(member)), " ")
+        concatenate(member_tag(ids[member], member) if member in ids else format_name(shorten_name(member)), " ")
         for member in members.rows
     ]
-    return together(*tags, f"and {members.left_out:,} more" if members.left_out else None)
+    return concatenate(*tags, f"and {members.omitted:,} more" if members.omitted else None)

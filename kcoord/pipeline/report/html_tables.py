@@ -6,7 +6,7 @@ from typing import Final, Literal
 
 from kcoord.admin.formatting import format_count
 from kcoord.pipeline.report.elements import Child, Markup, el
-from kcoord.pipeline.report.model import Some
+from kcoord.pipeline.report.model import Bounded
 
 Kind = Literal["text", "name", "number", "time"]
 
@@ -26,10 +26,13 @@ def table(columns: Sequence[Column], rows: Iterable[Sequence[Child]], *, caption
     heads = [el("th", column.label, class_=_head_class(column), scope="col") for column in columns]
     body = [el("tr", *map(_cell, columns, cells)) for cells in rows]
     # The caption is in a span, which stays in sight while the table is scrolled.
-    told = el("caption", el("span", caption)) if caption else None
+    caption_element = el("caption", el("span", caption)) if caption else None
     # With tabindex the keyboard reaches the scrollable box, too.
     return el(
-        "div", el("table", told, el("thead", el("tr", *heads)), el("tbody", *body)), class_="scroll", tabindex="0"
+        "div",
+        el("table", caption_element, el("thead", el("tr", *heads)), el("tbody", *body)),
+        class_="scroll",
+        tabindex="0",
     )
 
 
@@ -38,9 +41,9 @@ def figures(pairs: Iterable[tuple[str, Child]]) -> Markup:
     return el("dl", *(el("div", el("dt", name), el("dd", value)) for name, value in pairs))
 
 
-def left_out(some: Some[object], thing: str, *, which: str) -> str | None:
+def truncation_note(some: Bounded[object], thing: str, *, which: str) -> str | None:
     """Returns a sentence about rows that are not shown, if there are any."""
-    if not some.left_out:
+    if not some.omitted:
         return None
     return f"Shown: {len(some.rows):,} of {format_count(some.total, thing)}, {which}."
 

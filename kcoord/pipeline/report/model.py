@@ -32,14 +32,14 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Some(Generic[Row]):
+class Bounded(Generic[Row]):
     """The first rows, and how many there are in all."""
 
     rows: tuple[Row, ...] = ()
     total: int = 0
 
     @property
-    def left_out(self) -> int:
+    def omitted(self) -> int:
         return self.total - len(self.rows)
 
 
@@ -61,7 +61,7 @@ class Scanned:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RestlessGroup:
+class UnstableGroup:
     """A group that rebalanced, and what that cost."""
 
     group: str
@@ -107,7 +107,7 @@ class NeverCaughtUp:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StandingPartition:
+class StuckPartition:
     """A partition whose committed offset did not move while records were waiting."""
 
     group: str
@@ -141,8 +141,8 @@ class Rebalance:
     ended_at: datetime | None
     duration_ms: int | None
     causes: tuple[str, ...]
-    joined: Some[str]
-    left: Some[str]
+    joined: Bounded[str]
+    left: Bounded[str]
     members: int | None
     moved_partitions: int | None
     pause_ms: int | None
@@ -189,7 +189,7 @@ class OwnedPartition:
 
     topic: str
     partition: int
-    spans: Some[OwnedSpan]
+    spans: Bounded[OwnedSpan]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -228,21 +228,21 @@ class GroupFacts:
     """How long nothing was committed around the rebalances, together; None if no pause is known."""
     commit_count: int = 0
     marks: tuple[RebalanceMark, ...] = ()
-    rebalances: Some[Rebalance] = field(default_factory=Some)
-    members: Some[Member] = field(default_factory=Some)
-    ownership: Some[OwnedPartition] = field(default_factory=Some)
+    rebalances: Bounded[Rebalance] = field(default_factory=Bounded)
+    members: Bounded[Member] = field(default_factory=Bounded)
+    ownership: Bounded[OwnedPartition] = field(default_factory=Bounded)
     commits: tuple[Point, ...] = ()
     """Commits per second; a piece without commits has no point and counts as 0."""
     lag: tuple[Point, ...] = ()
     lag_seconds: tuple[Point, ...] = ()
-    partition_lag: Some[PartitionLine] = field(default_factory=Some)
+    partition_lag: Bounded[PartitionLine] = field(default_factory=Bounded)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportFacts:
     """Everything that a report shows."""
 
-    place: str
+    source_name: str
     """The name that the user gave for what was read."""
     made_at: datetime
     since: datetime | None = None
@@ -259,10 +259,10 @@ class ReportFacts:
     commit_count: int = 0
     rebalance_count: int = 0
     """The sum over all groups, including those without a page."""
-    groups: Some[GroupFacts] = field(default_factory=Some)
+    groups: Bounded[GroupFacts] = field(default_factory=Bounded)
     """The groups with the most rebalances first, then those with the largest lag."""
-    restless: Some[RestlessGroup] = field(default_factory=Some)
-    never_caught_up: Some[NeverCaughtUp] = field(default_factory=Some)
-    standing: Some[StandingPartition] = field(default_factory=Some)
-    flapping: Some[FlappingMember] = field(default_factory=Some)
-    rejected: Some[RejectedReason] = field(default_factory=Some)
+    unstable: Bounded[UnstableGroup] = field(default_factory=Bounded)
+    never_caught_up: Bounded[NeverCaughtUp] = field(default_factory=Bounded)
+    stuck: Bounded[StuckPartition] = field(default_factory=Bounded)
+    flapping: Bounded[FlappingMember] = field(default_factory=Bounded)
+    rejected: Bounded[RejectedReason] = field(default_factory=Bounded)

@@ -6,7 +6,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
 from kcoord.pipeline.transforms.events import GROUP_RECORDS
-from kcoord.pipeline.transforms.history import surely
+from kcoord.pipeline.transforms.history import null_as_false
 
 _MODERN: Final = r"^(Consumer|Share|Streams)Group"
 
@@ -19,7 +19,7 @@ def ranked_groups(
     A group that wrote nothing in the requested time is included if it was behind in it, as `lag_timeline` has it.
     `changes` counts the rows of `rebalances`: also static members that came back without a rebalance.
     """
-    is_rebalance = ~surely(f.col("generation") == f.col("from_generation"))
+    is_rebalance = ~null_as_false(f.col("generation") == f.col("from_generation"))
     committed = commits.groupBy("group").agg(f.count_if(~f.col("tombstone")).alias("commits"))
     changed = rebalances.groupBy("group").agg(
         f.count_if(is_rebalance).alias("rebalances"),
@@ -28,13 +28,13 @@ def ranked_groups(
         f.sum("pause_ms").alias("pause_ms"),
     )
     behind = timeline.groupBy("group").agg(f.max("highest_lag").alias("peak_lag"))
-    is_told = f.col("commits").isNotNull() | f.col("kind").isNotNull() | (f.col("peak_lag") > 0)
+    is_known = f.col("commits").isNotNull() | f.col("kind").isNotNull() | (f.col("peak_lag") > 0)
     counts = ("commits", "rebalances", "changes", "lost_ms")
     return (
         committed.join(kinds(generations, group_events), on="group", how="full")
         .join(changed, on="group", how="left")
         .join(behind, on="group", how="full")
-        .where(is_told)
+        .where(is_known)
         .orderBy(f.col("rebalances").desc_nulls_last(), f.col("peak_lag").desc_nulls_last(), "group")
         .select(
             "group",

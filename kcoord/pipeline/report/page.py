@@ -11,8 +11,8 @@ from hashlib import sha256
 from typing import Final
 
 from kcoord.pipeline.report.charts.scales import TimeScale, time_scale
-from kcoord.pipeline.report.elements import Markup, el, together
-from kcoord.pipeline.report.formatting import named, short_name
+from kcoord.pipeline.report.elements import Markup, concatenate, el
+from kcoord.pipeline.report.formatting import format_name, shorten_name
 from kcoord.pipeline.report.group_page import group_page
 from kcoord.pipeline.report.model import GroupFacts, ReportFacts
 from kcoord.pipeline.report.overview import overview
@@ -31,7 +31,7 @@ def render(facts: ReportFacts) -> str:
         el("meta", http_equiv="Content-Security-Policy", content=_POLICY),
         el("meta", name="viewport", content="width=device-width, initial-scale=1"),
         el("meta", name="generator", content="kcoord"),
-        el("title", f"Groups of {short_name(facts.place)}"),
+        el("title", f"Groups of {shorten_name(facts.source_name)}"),
         el("style", Markup(STYLE)),
     )
     return f"<!DOCTYPE html>\n{el('html', head, el('body', *_pages(facts, scale)), lang='en')}\n"
@@ -62,4 +62,4 @@ def _links(groups: tuple[GroupFacts, ...], number: int) -> Markup:
 
 
 def _link(facts: GroupFacts, number: int, word: str) -> Markup:
-    return el("a", together(word, named(short_name(facts.group))), href=f"#group-{number + 1}")
+    return el("a", concatenate(word, format_name(shorten_name(facts.group))), href=f"#group-{number + 1}")

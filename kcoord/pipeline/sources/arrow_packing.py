@@ -15,7 +15,7 @@ from pyspark.sql.types import BinaryType, LongType, StringType, StructField, Str
 
 from kcoord.pipeline.decoding.decode import Rows
 from kcoord.pipeline.schemas import TABLES, spark_schema
-from kcoord.pipeline.sources.union_frame import wide_schema, widened
+from kcoord.pipeline.sources.union_frame import to_union_rows, union_schema
 
 PACKED: Final = StructType(
     [
@@ -31,39 +31,39 @@ _SCHEMA: Final = pa.schema(
         pa.field("content", pa.binary(), nullable=False),
     ]
 )
-_ENOUGH_ROWS: Final = 50_000
-_ENOUGH_BYTES: Final = 8 * 1024 * 1024
+_PACK_ROWS: Final = 50_000
+_PACK_BYTES: Final = 8 * 1024 * 1024
 _COMPRESSED: Final = pa.ipc.IpcWriteOptions(compression="lz4")
 
 
-def packed(rows: Iterable[Rows]) -> Iterator[pa.RecordBatch]:
+def pack_rows(rows: Iterable[Rows]) -> Iterator[pa.RecordBatch]:
     """Packs the rows; small batches of a table are put together."""
-    gathered: dict[str, list[pa.RecordBatch]] = defaultdict(list)
+    buffered: dict[str, list[pa.RecordBatch]] = defaultdict(list)
     for table, batch in rows:
-        own = gathered[table]
-        own.append(batch)
-        if sum(map(len, own)) >= _ENOUGH_ROWS or sum(each.nbytes for each in own) >= _ENOUGH_BYTES:
-            yield _pack(table, gathered.pop(table))
-    for table, own in gathered.items():
-        yield _pack(table, own)
+        batches = buffered[table]
+        batches.append(batch)
+        if sum(map(len, batches)) >= _PACK_ROWS or sum(each.nbytes for each in batches) >= _PACK_BYTES:
+            yield _pack(table, buffered.pop(table))
+    for table, batches in buffered.items():
+        yield _pack(table, batches)
 
 
-def unpacked(frame: DataFrame, table: str) -> DataFrame:
+def unpack_table(frame: DataFrame, table: str) -> DataFrame:
     """Returns the rows of one table."""
     return frame.where(col("table") == table).select("content").mapInArrow(_unpack, spark_schema(table))
 
 
-def widely_unpacked(frame: DataFrame, tables: Sequence[str]) -> DataFrame:
+def unpack_tables(frame: DataFrame, tables: Sequence[str]) -> DataFrame:
     """Returns the rows of several tables as a union frame."""
     names = list(tables)
 
     def unpack(packs: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for pack in packs:
             for table, content in zip(pack.column("table").to_pylist(), pack.column("content"), strict=True):
-                yield from (widened((table, batch), names) for batch in _batches(content))
+                yield from (to_union_rows((table, batch), names) for batch in _batches(content))
 
     wanted = frame.where(col("table").isin(names)).select("table", "content")
-    return wanted.mapInArrow(unpack, wide_schema(names))
+    return wanted.mapInArrow(unpack, union_schema(names))
 
 
 def rows_of(content: bytes) -> list[dict[str, Any]]:

@@ -27,11 +27,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import unix_millis
 
 from kcoord.admin.connecting.connection import Connection
-from kcoord.pipeline.decoding.consumed_messages import HANDED_OUT, decode_handed_out
+from kcoord.pipeline.decoding.consumed_messages import CONSUMED_COLUMNS, decode_consumed
 from kcoord.pipeline.decoding.fetched import LogRange
 from kcoord.pipeline.decoding.row_filter import Wanted
 from kcoord.pipeline.decoding.segments import OFFSETS_TOPIC
-from kcoord.pipeline.sources.arrow_packing import PACKED, packed
+from kcoord.pipeline.sources.arrow_packing import PACKED, pack_rows
 from kcoord.pipeline.sources.connector_options import SECRET_OPTIONS, kafka_options
 from kcoord.pipeline.sources.live_plan import RANGE_OFFSETS, Choice, group_starts
 from kcoord.pipeline.sources.live_source import read_live, stream_live
@@ -62,7 +62,7 @@ class NoConnector(RuntimeError):
 
 def check_connector(spark: SparkSession) -> None:
     """Raises NoConnector if this Spark does not have the connector."""
-    nobody = {"kafka.bootstrap.servers": "127.0.0.1:1", "assign": _assigned([0])}  # load() connects to no broker
+    nobody = {"kafka.bootstrap.servers": "127.0.0.1:1", "assign": _assignment_json([0])}  # load() connects to no broker
     with _connector_needed():
         spark.read.format(_FORMAT).options(**nobody).load()
 
@@ -81,7 +81,7 @@ def read_by_connector(
     ends = {index: max(each.end for each in of_groups if each.partition == index) for index in partitions}
     reader = spark.read.format(_FORMAT).options(**_options(spark, connection, starts))
     with _connector_needed():
-        rows = decoded(reader.option("endingOffsets", _places(ends)).load(), wanted)
+        rows = decode_and_pack(reader.option("endingOffsets", _offsets_json(ends)).load(), wanted)
     return rows.union(ends_of_logs) if others else rows
 
 
@@ -94,17 +94,17 @@ def stream_by_connector(spark: SparkSession, connection: Connection, wanted: Wan
     starts = group_starts(connection, wanted)
     reader = spark.readStream.format(_FORMAT).options(**_options(spark, connection, starts))
     with _connector_needed():
-        rows = decoded(reader.load(), wanted)
+        rows = decode_and_pack(reader.load(), wanted)
     return rows.union(stream_live(spark, connection, wanted, choice.without_groups()))
 
 
-def decoded(records: DataFrame, wanted: Wanted) -> DataFrame:
+def decode_and_pack(records: DataFrame, wanted: Wanted) -> DataFrame:
     """Decodes and packs records of `__consumer_offsets`, which have the connector's columns."""
 
     def decode(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return packed(decode_handed_out(batches, wanted))
+        return pack_rows(decode_consumed(batches, wanted))
 
-    columns = records.withColumn("timestamp", unix_millis("timestamp")).select(*HANDED_OUT)
+    columns = records.withColumn("timestamp", unix_millis("timestamp")).select(*CONSUMED_COLUMNS)
     return columns.mapInArrow(decode, PACKED)
 
 
@@ -120,18 +120,18 @@ def _options(spark: SparkSession, connection: Connection, starts: Mapping[int, i
     hide_secrets(spark)
     return {
         **kafka_options(connection),
-        "assign": _assigned(sorted(starts)),
-        "startingOffsets": _places(starts),
+        "assign": _assignment_json(sorted(starts)),
+        "startingOffsets": _offsets_json(starts),
         "failOnDataLoss": "true",
         "maxRecordsPerPartition": str(RANGE_OFFSETS),
     }
 
 
-def _assigned(partitions: Sequence[int]) -> str:
+def _assignment_json(partitions: Sequence[int]) -> str:
     return json.dumps({OFFSETS_TOPIC: list(partitions)})
 
 
-def _places(offsets: Mapping[int, int]) -> str:
+def _offsets_json(offsets: Mapping[int, int]) -> str:
     return json.dumps({OFFSETS_TOPIC: {str(index): offset for index, offset in sorted(offsets.items())}})
 
 

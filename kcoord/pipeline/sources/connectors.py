@@ -33,7 +33,7 @@ class Connector:
     """Returns the packed rows of the planned ranges."""
     stream: Callable[[SparkSession, Connection, Wanted, Choice], DataFrame]
     """Returns the packed rows of what there is and will be."""
-    asked_of: Callable[[Choice], Choice]
+    checkpointed_choice: Callable[[Choice], Choice]
     """Returns the choice of topics as its checkpoint stores it."""
 
 
@@ -42,13 +42,13 @@ PYTHON: Final = Connector(
     check=lambda _: None,
     read=read_live,
     stream=stream_live,
-    asked_of=lambda choice: choice,
+    checkpointed_choice=lambda choice: choice,
 )
 SPARK_SQL_KAFKA: Final = Connector(
     check_connection=kafka_options,
     check=check_connector,
     read=read_by_connector,
     stream=stream_by_connector,
-    asked_of=Choice.without_groups,
+    checkpointed_choice=Choice.without_groups,
 )
 CONNECTORS: Final[Mapping[str, Connector]] = {"python": PYTHON, "spark-sql-kafka": SPARK_SQL_KAFKA}

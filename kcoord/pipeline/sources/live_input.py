@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from kcoord.admin.connecting.connection import Connection
 from kcoord.pipeline.decoding.row_filter import Wanted
-from kcoord.pipeline.sources.arrow_packing import unpacked, widely_unpacked
+from kcoord.pipeline.sources.arrow_packing import unpack_table, unpack_tables
 from kcoord.pipeline.sources.connectors import PYTHON, Connector
 from kcoord.pipeline.sources.live_plan import Plan
 
@@ -38,4 +38,4 @@ class LiveInput:
             rows = self._connector.read(spark, self._connection, self.plan.ranges, wanted)
             self._packed[wanted] = rows.persist(StorageLevel.MEMORY_AND_DISK)
         packed = self._packed[wanted]
-        return unpacked(packed, tables[0]) if len(tables) == 1 else widely_unpacked(packed, tables)
+        return unpack_table(packed, tables[0]) if len(tables) == 1 else unpack_tables(packed, tables)

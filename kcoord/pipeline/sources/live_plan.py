@@ -27,9 +27,9 @@ from kcoord.pipeline.decoding.segments import INTERNAL_TOPICS, OFFSETS_TOPIC
 from kcoord.pipeline.sources.live_log import CannotRead
 
 RANGE_OFFSETS: Final = 250_000
-MOST_RANGES: Final = 64
+MAX_RANGES: Final = 64
 """The maximum per partition: how many of its offsets still have records is unknown, after a compaction often few."""
-_LATER_MS: Final = 600_000
+_TIMESTAMP_SLACK_MS: Final = 600_000
 
 
 class NothingToRead(ValueError):
@@ -49,12 +49,12 @@ class Choice:
     def without_groups(self) -> "Choice":
         return replace(self, groups=False)
 
-    def text(self) -> str:
+    def to_json(self) -> str:
         """Serializes the choice; `from_json` reads it."""
         return json.dumps(asdict(self))
 
     @classmethod
-    def of(cls, text: str | None) -> "Choice":
+    def from_json(cls, text: str | None) -> "Choice":
         facts = json.loads(text or "{}")
         topics = tuple(facts.get("topics", ()))
         return cls(log_ends=facts.get("log_ends", True), topics=topics, groups=facts.get("groups", True))
@@ -80,14 +80,14 @@ def plan_logs(connection: Connection, wanted: Wanted, choice: Choice) -> Plan:
     check_connection(connection)
     with closing(LogFetcher(connection)) as fetching:
         topics, refused = find_topics(connection, fetching, choice)
-        ends = _told(fetching.stable_ends([tp for topic in topics for tp in topic.partitions]))
-        starts = _told(find_starts(fetching, ends.found, wanted))
-        until_ms = None if wanted.until_ms is None else wanted.until_ms + _LATER_MS
+        ends = _require_offsets_topic(fetching.stable_ends([tp for topic in topics for tp in topic.partitions]))
+        starts = _require_offsets_topic(find_starts(fetching, ends.found, wanted))
+        until_ms = None if wanted.until_ms is None else wanted.until_ms + _TIMESTAMP_SLACK_MS
         until = _offsets_at(fetching, ends.found, until_ms)
         ranges = [
             each
             for tp, start in starts.found.items()
-            for each in cut_log(tp, start, min(until.get(tp, ends.found[tp]), ends.found[tp]))
+            for each in split_log(tp, start, min(until.get(tp, ends.found[tp]), ends.found[tp]))
         ]
         unread = dict.fromkeys((*refused, *ends.refused, *starts.refused))
         return Plan(cluster_id=fetching.cluster_id or "", ranges=tuple(ranges), refused=tuple(unread))
@@ -97,8 +97,8 @@ def group_starts(connection: Connection, wanted: Wanted) -> Mapping[int, int]:
     """Returns the first offset to read of each partition of `__consumer_offsets`. Raises as `plan_logs` does."""
     with closing(LogFetcher(connection)) as fetching:
         [offsets], _ = find_topics(connection, fetching, Choice(log_ends=False))
-        ends = _told(fetching.stable_ends(offsets.partitions))
-        starts = _told(find_starts(fetching, ends.found, wanted))
+        ends = _require_offsets_topic(fetching.stable_ends(offsets.partitions))
+        starts = _require_offsets_topic(find_starts(fetching, ends.found, wanted))
     return {tp.partition: offset for tp, offset in starts.found.items()}
 
 
@@ -120,13 +120,13 @@ def find_topics(
         if offsets.refused[0].error is ErrorCode.unknown_topic_or_partition:
             raise NothingToRead(f"the cluster has no {OFFSETS_TOPIC}: no group was ever there")
         raise NothingToRead(f"{offsets.refused[0]}: kcoord pipeline needs the permission to read it")
-    names = (choice.topics or committed_topics(connection) - INTERNAL_TOPICS) if choice.log_ends else ()
+    names = (choice.topics or topics_with_commits(connection) - INTERNAL_TOPICS) if choice.log_ends else ()
     others = fetching.logs.topics(sorted(set(names) - {OFFSETS_TOPIC}))
     of_groups = [offsets.found[OFFSETS_TOPIC]] if choice.groups else []
     return [*of_groups, *others.found.values()], others.refused
 
 
-def committed_topics(connection: Connection) -> frozenset[str]:
+def topics_with_commits(connection: Connection) -> frozenset[str]:
     """Returns the topics that groups have committed to, as far as the cluster shows them."""
     with open_cluster(connection) as cluster:
         groups = cluster.list_groups().found
@@ -137,10 +137,10 @@ def find_starts(
     fetching: LogFetcher, ends: Mapping[TopicPartition, int], wanted: Wanted
 ) -> Answers[TopicPartition, int]:
     """Returns the first offset to read of each partition, given the offsets to read to."""
-    told = fetching.logs.offsets_at(dict.fromkeys(ends, EARLIEST))
-    starts = {tp: found.offset for tp, found in told.found.items()}
+    earliest = fetching.logs.offsets_at(dict.fromkeys(ends, EARLIEST))
+    starts = {tp: found.offset for tp, found in earliest.found.items()}
     if wanted.since_ms is None:
-        return Answers(found=starts, refused=told.refused)
+        return Answers(found=starts, refused=earliest.refused)
     since = fetching.logs.offsets_at(dict.fromkeys(starts, wanted.since_ms))
     # -1 means that no record is so late. For other topics the batch before shows where the log ended at that time.
     later = {
@@ -148,20 +148,20 @@ def find_starts(
         for tp, found in since.found.items()
     }
     found = {tp: max(starts[tp], offset) for tp, offset in later.items()}
-    return Answers(found=found, refused=(*told.refused, *since.refused))
+    return Answers(found=found, refused=(*earliest.refused, *since.refused))
 
 
-def cut_log(tp: TopicPartition, start: int, end: int) -> Iterator[LogRange]:
+def split_log(tp: TopicPartition, start: int, end: int) -> Iterator[LogRange]:
     """Splits a range of offsets into ranges of about RANGE_OFFSETS, but not into too many."""
     if start >= end:
         return
-    count = max(1, min(MOST_RANGES, (end - start) // RANGE_OFFSETS))
+    count = max(1, min(MAX_RANGES, (end - start) // RANGE_OFFSETS))
     borders = [start + (end - start) * index // count for index in range(count + 1)]
     for first, last in pairwise(borders):
         yield LogRange(topic=tp.topic, partition=tp.partition, start=first, end=last)
 
 
-def pack(ranges: Iterable[LogRange]) -> list[tuple[LogRange, ...]]:
+def pack_tasks(ranges: Iterable[LogRange]) -> list[tuple[LogRange, ...]]:
     """Returns what each task reads: a large range, or several small ones of different partitions."""
     packs: list[tuple[LogRange, ...]] = []
     small: list[LogRange] = []
@@ -189,7 +189,7 @@ def _offsets_at(
     return {tp: each.offset for tp, each in found.items() if each.offset >= 0}
 
 
-def _told(answers: Answers[TopicPartition, int]) -> Answers[TopicPartition, int]:
+def _require_offsets_topic(answers: Answers[TopicPartition, int]) -> Answers[TopicPartition, int]:
     """Raises CannotRead if a partition of `__consumer_offsets` was refused; otherwise returns the answers."""
     for refusal in answers.refused:
         if OFFSETS_TOPIC in refusal.what:

@@ -25,12 +25,12 @@ from kcoord.admin.connecting.connection import Connection
 from kcoord.pipeline.decoding.fetched import LogRange
 from kcoord.pipeline.decoding.row_filter import Wanted
 from kcoord.pipeline.schemas import spark_schema
-from kcoord.pipeline.sources.arrow_packing import PACKED, packed
+from kcoord.pipeline.sources.arrow_packing import PACKED, pack_rows
 from kcoord.pipeline.sources.live_log import read_ranges
 from kcoord.pipeline.sources.live_partitions import RangesPartition, ranges_of, ranges_text
-from kcoord.pipeline.sources.live_plan import Choice, pack
+from kcoord.pipeline.sources.live_plan import Choice, pack_tasks
 from kcoord.pipeline.sources.live_stream import LiveStreamReader
-from kcoord.pipeline.sources.pickled_connection import Sealed, seal
+from kcoord.pipeline.sources.pickled_connection import PickledConnection, pickle_connection
 
 LIVE: Final = "kcoord_live"
 
@@ -39,18 +39,18 @@ def read_live(spark: SparkSession, connection: Connection, ranges: Sequence[LogR
     """Returns the packed rows of these ranges."""
     spark.dataSource.register(live_source(connection))
     reader = spark.read.format(LIVE).option("ranges", ranges_text(ranges))
-    return reader.option("wanted", wanted.text()).load()
+    return reader.option("wanted", wanted.to_json()).load()
 
 
 def stream_live(spark: SparkSession, connection: Connection, wanted: Wanted, choice: Choice) -> DataFrame:
     """Returns the packed rows of all that is chosen, as a stream."""
     spark.dataSource.register(live_source(connection))
-    return spark.readStream.format(LIVE).option("wanted", wanted.text()).option("choice", choice.text()).load()
+    return spark.readStream.format(LIVE).option("wanted", wanted.to_json()).option("choice", choice.to_json()).load()
 
 
 def live_source(connection: Connection) -> type[DataSource]:
     """Returns the data source of this cluster; registering another one replaces it."""
-    sealed = seal(connection)
+    pickled = pickle_connection(connection)
 
     class LiveSource(DataSource):
         @classmethod
@@ -61,10 +61,10 @@ def live_source(connection: Connection) -> type[DataSource]:
             return spark_schema(self.options["table"]) if "table" in self.options else PACKED
 
         def reader(self, schema: StructType) -> LiveReader:
-            return LiveReader(sealed, dict(self.options))
+            return LiveReader(pickled, dict(self.options))
 
         def streamReader(self, schema: StructType) -> LiveStreamReader:  # noqa: N802 - Spark's name
-            return LiveStreamReader(sealed, _wanted(self.options), Choice.of(self.options.get("choice")))
+            return LiveStreamReader(pickled, _wanted(self.options), Choice.from_json(self.options.get("choice")))
 
     return LiveSource
 
@@ -72,22 +72,22 @@ def live_source(connection: Connection) -> type[DataSource]:
 class LiveReader(DataSourceReader):
     """Plans the tasks and reads the planned ranges of each."""
 
-    def __init__(self, sealed: Sealed, options: dict[str, str]) -> None:
-        self._sealed = sealed
+    def __init__(self, connection: PickledConnection, options: dict[str, str]) -> None:
+        self._connection = connection
         self._ranges = options["ranges"]
         self._wanted = _wanted(options)
         self._table = options.get("table")
 
     def partitions(self) -> list[RangesPartition]:
-        return [RangesPartition(each) for each in pack(ranges_of(self._ranges))]
+        return [RangesPartition(each) for each in pack_tasks(ranges_of(self._ranges))]
 
     def read(self, partition: RangesPartition) -> Iterator[pa.RecordBatch]:  # type: ignore[override]
-        rows = read_ranges(self._sealed.open(), partition.ranges, self._wanted)
+        rows = read_ranges(self._connection.open(), partition.ranges, self._wanted)
         if self._table is None:
-            yield from packed(rows)
+            yield from pack_rows(rows)
         else:
             yield from (batch for table, batch in rows if table == self._table)
 
 
 def _wanted(options: Mapping[str, str]) -> Wanted:
-    return Wanted.of(options["wanted"]) if "wanted" in options else Wanted()
+    return Wanted.from_json(options["wanted"]) if "wanted" in options else Wanted()

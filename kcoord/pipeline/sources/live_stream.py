@@ -29,18 +29,18 @@ from kcoord.admin.wire.fetching import LogFetcher
 from kcoord.client.connect_errors import LoginFailed
 from kcoord.pipeline.decoding.fetched import LogRange
 from kcoord.pipeline.decoding.row_filter import Wanted
-from kcoord.pipeline.sources.arrow_packing import packed
-from kcoord.pipeline.sources.live_log import GONE, CannotRead, open_patiently, read_ranges
+from kcoord.pipeline.sources.arrow_packing import pack_rows
+from kcoord.pipeline.sources.live_log import GONE, CannotRead, open_with_retries, read_ranges
 from kcoord.pipeline.sources.live_partitions import RangesPartition
-from kcoord.pipeline.sources.live_plan import Choice, cut_log, find_starts, find_topics, pack
-from kcoord.pipeline.sources.pickled_connection import Sealed
-from kcoord.pipeline.sources.request_fingerprint import Asked, asked, check_asked
+from kcoord.pipeline.sources.live_plan import Choice, find_starts, find_topics, pack_tasks, split_log
+from kcoord.pipeline.sources.pickled_connection import PickledConnection
+from kcoord.pipeline.sources.request_fingerprint import Fingerprint, check_fingerprint, fingerprint
 
-PATIENCE: Final = 600.0
+RETRY_TIMEOUT: Final = 600.0
 """Seconds that all brokers may be away."""
 _TOPICS_INTERVAL: Final = 30.0
 """Seconds after which the topics that groups commit to are looked up again."""
-_PAUSE: Final = 1.0
+_BACKOFF: Final = 1.0
 
 Value = TypeVar("Value")
 
@@ -49,36 +49,40 @@ class WrongCluster(ValueError):
     """The stream began on another cluster."""
 
 
-class NotYet(ConnectionError):
+class TemporarilyRefused(ConnectionError):
     """Brokers answer, but refuse for now."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reached:
+class StreamOffset:
     """Spark's offset of the stream: how far each log was read, by log and partition."""
 
     cluster: str = ""
-    asked: Asked = field(default_factory=dict)
+    asked: Fingerprint = field(default_factory=dict)
     logs: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, told: Mapping[str, Any]) -> "Reached":
-        logs = {log: {int(index): offset for index, offset in own.items()} for log, own in told["logs"].items()}
-        return cls(cluster=told["cluster"], asked=told["asked"], logs=logs)
+    def from_json(cls, document: Mapping[str, Any]) -> "StreamOffset":
+        logs = {
+            log: {int(index): offset for index, offset in offsets.items()} for log, offsets in document["logs"].items()
+        }
+        return cls(cluster=document["cluster"], asked=document["asked"], logs=logs)
 
-    def told(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         """Returns the offset in one order of keys, since Spark compares it as text."""
-        logs = {log: {str(index): own[index] for index in sorted(own)} for log, own in sorted(self.logs.items())}
+        logs = {
+            log: {str(index): offsets[index] for index in sorted(offsets)} for log, offsets in sorted(self.logs.items())
+        }
         return {"cluster": self.cluster, "asked": dict(self.asked), "logs": logs}
 
-    def moved_to(self, cluster: str, ends: Mapping[str, Mapping[int, int]]) -> "Reached":
+    def advanced_to(self, cluster: str, ends: Mapping[str, Mapping[int, int]]) -> "StreamOffset":
         """Advances to these ends; a log whose end is unknown now stays where it is. Raises WrongCluster."""
         if self.cluster and cluster != self.cluster:
             raise WrongCluster(
                 f"the tables are of the cluster {self.cluster}, and this is {cluster}: name another folder"
             )
         logs = {log: {**self.logs.get(log, {}), **ends.get(log, {})} for log in {*self.logs, *ends}}
-        return Reached(cluster=cluster, asked=self.asked, logs=logs)
+        return StreamOffset(cluster=cluster, asked=self.asked, logs=logs)
 
 
 def log_name(topic: Topic) -> str:
@@ -86,7 +90,7 @@ def log_name(topic: Topic) -> str:
     return f"{topic.name}@{topic.id or ''}"
 
 
-def between(start: Reached, end: Reached) -> tuple[list[LogRange], dict[TopicPartition, int]]:
+def ranges_between(start: StreamOffset, end: StreamOffset) -> tuple[list[LogRange], dict[TopicPartition, int]]:
     """Returns the ranges to read; and the logs that are read from their beginnings, with their ends."""
     ranges: list[LogRange] = []
     new: dict[TopicPartition, int] = {}
@@ -99,70 +103,70 @@ def between(start: Reached, end: Reached) -> tuple[list[LogRange], dict[TopicPar
             elif first > last:
                 ranges.append(LogRange(topic=topic, partition=index, start=first, end=last))
             else:
-                ranges += cut_log(TopicPartition(topic, index), first, last)
+                ranges += split_log(TopicPartition(topic, index), first, last)
     return ranges, new
 
 
-def ranges_from(told: Answers[TopicPartition, int], ends: Mapping[TopicPartition, int]) -> list[LogRange]:
+def ranges_of_new_logs(starts: Answers[TopicPartition, int], ends: Mapping[TopicPartition, int]) -> list[LogRange]:
     """Returns the ranges of new logs, from their first offsets to these ends.
 
     A topic that is gone is included, from the offset 0 on: its reader reports it as a gap. Raises TemporarilyRefused,
     CannotRead.
     """
-    for refusal in told.refused:
+    for refusal in starts.refused:
         if refusal.error in RETRIABLE:
-            raise NotYet(str(refusal))
-    for refusal in told.refused:
+            raise TemporarilyRefused(str(refusal))
+    for refusal in starts.refused:
         if refusal.error not in GONE:
             raise CannotRead(str(refusal))
-    return [each for tp, end in ends.items() for each in cut_log(tp, told.found.get(tp, 0), end)]
+    return [each for tp, end in ends.items() for each in split_log(tp, starts.found.get(tp, 0), end)]
 
 
 class LiveStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Plans and reads the stream. Spark makes one instance where it plans, and one for each task."""
 
-    def __init__(self, sealed: Sealed, wanted: Wanted, choice: Choice) -> None:
-        self._sealed = sealed
+    def __init__(self, connection: PickledConnection, wanted: Wanted, choice: Choice) -> None:
+        self._connection = connection
         self._wanted = wanted
         self._choice = choice
-        self._asked = asked(wanted, choice)
+        self._fingerprint = fingerprint(wanted, choice)
         self._fetching: LogFetcher | None = None
         self._topics: list[Topic] = []
         self._topics_found_at = 0.0
-        self._last: tuple[str, Mapping[str, Mapping[int, int]]] | None = None
+        self._final_ends: tuple[str, Mapping[str, Mapping[int, int]]] | None = None
         # The driver handles Ctrl-C, and ends this process when the batch is written.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        return Reached(asked=self._asked).told()
+        return StreamOffset(asked=self._fingerprint).to_json()
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
         return ReadAllAvailable()
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
-        self._last = self._patiently(self._ends)
+        self._final_ends = self._with_retries(self._ends)
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        reached = Reached.of(start)
-        check_asked(reached.asked, self._asked)
-        cluster, ends = self._last or self._patiently(self._ends)
-        return reached.moved_to(cluster, ends).told()
+        reached = StreamOffset.from_json(start)
+        check_fingerprint(reached.asked, self._fingerprint)
+        cluster, ends = self._final_ends or self._with_retries(self._ends)
+        return reached.advanced_to(cluster, ends).to_json()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[RangesPartition]:
-        reached = Reached.of(end)
-        check_asked(reached.asked, self._asked)  # a micro-batch that is read again has not been checked
-        ranges, new = between(Reached.of(start), reached)
+        reached = StreamOffset.from_json(end)
+        check_fingerprint(reached.asked, self._fingerprint)  # a micro-batch that is read again has not been checked
+        ranges, new = ranges_between(StreamOffset.from_json(start), reached)
 
         def from_starts(fetching: LogFetcher) -> list[LogRange]:
-            return ranges_from(find_starts(fetching, new, self._wanted), new)
+            return ranges_of_new_logs(find_starts(fetching, new, self._wanted), new)
 
         if new:
-            ranges += self._patiently(from_starts)
-        return [RangesPartition(each) for each in pack(ranges)]
+            ranges += self._with_retries(from_starts)
+        return [RangesPartition(each) for each in pack_tasks(ranges)]
 
     def read(self, partition: RangesPartition) -> Iterator[pa.RecordBatch]:  # type: ignore[override]
-        connection = self._sealed.open()
-        yield from packed(read_ranges(connection, partition.ranges, self._wanted, patience=PATIENCE))
+        connection = self._connection.open()
+        yield from pack_rows(read_ranges(connection, partition.ranges, self._wanted, retry_timeout=RETRY_TIMEOUT))
 
     def stop(self) -> None:
         if self._fetching:
@@ -180,17 +184,17 @@ class LiveStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _find_topics(self, fetching: LogFetcher) -> None:
         try:
-            self._topics, _ = find_topics(self._sealed.open(), fetching, self._choice)
+            self._topics, _ = find_topics(self._connection.open(), fetching, self._choice)
         except Refused:  # coordinators may be starting; the topics found before are good for a while
             if not self._topics:
                 raise
         self._topics_found_at = time.monotonic()
 
-    def _patiently(self, ask: Callable[[LogFetcher], Value]) -> Value:
-        deadline = time.monotonic() + PATIENCE
+    def _with_retries(self, ask: Callable[[LogFetcher], Value]) -> Value:
+        deadline = time.monotonic() + RETRY_TIMEOUT
         while True:
             try:
-                self._fetching = self._fetching or open_patiently(self._sealed.open(), PATIENCE)
+                self._fetching = self._fetching or open_with_retries(self._connection.open(), RETRY_TIMEOUT)
                 return ask(self._fetching)
             except LoginFailed:
                 raise
@@ -199,4 +203,4 @@ class LiveStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 self._fetching = None
                 if time.monotonic() > deadline:
                     raise
-            time.sleep(_PAUSE)
+            time.sleep(_BACKOFF)

@@ -19,7 +19,7 @@ from kcoord.admin.connecting.oauth import TokenSource
 from kcoord.client.secret import Secret
 
 
-class Sealed:
+class PickledConnection:
     """A pickled connection; its repr shows no content."""
 
     __slots__ = ("_content",)
@@ -36,11 +36,11 @@ class Sealed:
         return "a sealed connection"
 
 
-def seal(connection: Connection) -> Sealed:
+def pickle_connection(connection: Connection) -> PickledConnection:
     """Pickles a connection without its settings for librdkafka, which does not read logs here."""
     written = io.BytesIO()
     _Pickler(written).dump(replace(connection, librdkafka={}))
-    return Sealed(written.getvalue())
+    return PickledConnection(written.getvalue())
 
 
 class _Pickler(pickle.Pickler):

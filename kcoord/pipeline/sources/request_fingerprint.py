@@ -8,18 +8,18 @@ from kcoord.admin.times import utc_text
 from kcoord.pipeline.decoding.row_filter import Wanted
 from kcoord.pipeline.sources.live_plan import Choice
 
-Asked = Mapping[str, Any]
+Fingerprint = Mapping[str, Any]
 """The values of a request by the command's options that set them; JSON can hold them."""
 
 _SINCE, _UNTIL, _GROUP, _TOPIC, _NO_LOG_ENDS = "--since", "--until", "--group", "--topic", "--no-log-ends"
 _CONNECTOR = "--connector"
 
 
-class AskedOtherwise(ValueError):
+class RequestChanged(ValueError):
     """The stream began with other options."""
 
 
-def asked(wanted: Wanted, choice: Choice) -> Asked:
+def fingerprint(wanted: Wanted, choice: Choice) -> Fingerprint:
     """Returns the same fingerprint for the same request, in whatever order its groups and topics are given."""
     return {
         _SINCE: wanted.since_ms,
@@ -31,12 +31,12 @@ def asked(wanted: Wanted, choice: Choice) -> Asked:
     }
 
 
-def check_asked(before: Asked, now: Asked) -> None:
+def check_fingerprint(before: Fingerprint, now: Fingerprint) -> None:
     """Raises RequestChanged if an option differs."""
     for option, value in now.items():
         was = before.get(option)
         if value != was:
-            raise AskedOtherwise(
+            raise RequestChanged(
                 f"the tables were begun {_with(option, was)}, and this is {_with(option, value)}:"
                 " say the same again, or name another folder"
             )

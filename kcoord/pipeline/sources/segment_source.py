@@ -24,10 +24,10 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from kcoord.pipeline.decoding.decode import decode_range
-from kcoord.pipeline.decoding.row_filter import Wanted, only
+from kcoord.pipeline.decoding.row_filter import Wanted, filter_rows
 from kcoord.pipeline.decoding.segments import LogEnd, Segment, SegmentRange, find_segments, pack_ranges, plan_ranges
 from kcoord.pipeline.schemas import spark_schema
-from kcoord.pipeline.sources.union_frame import wide_schema, widened
+from kcoord.pipeline.sources.union_frame import to_union_rows, union_schema
 
 SEGMENTS: Final = "kcoord_segments"
 
@@ -41,7 +41,7 @@ class SegmentSource(DataSource):
 
     def schema(self) -> StructType:
         tables = _tables(self.options["table"])
-        return spark_schema(tables[0]) if len(tables) == 1 else wide_schema(tables)
+        return spark_schema(tables[0]) if len(tables) == 1 else union_schema(tables)
 
     def reader(self, schema: StructType) -> "SegmentReader":
         return SegmentReader(dict(self.options))
@@ -60,7 +60,7 @@ class SegmentReader(DataSourceReader):
     def __init__(self, options: dict[str, str]) -> None:
         self._path = options.get("path", "")
         self._tables = _tables(options["table"])
-        self._wanted = Wanted.of(options["wanted"]) if "wanted" in options else Wanted()
+        self._wanted = Wanted.from_json(options["wanted"]) if "wanted" in options else Wanted()
         self._ranges = options.get("ranges")
 
     def partitions(self) -> list[RangesPartition]:
@@ -73,9 +73,9 @@ class SegmentReader(DataSourceReader):
 
     def read(self, partition: RangesPartition) -> Iterator[pa.RecordBatch]:  # type: ignore[override]
         for each in partition.ranges:
-            for rows in only(self._wanted, decode_range(each)):
+            for rows in filter_rows(self._wanted, decode_range(each)):
                 if rows[0] in self._tables:
-                    yield rows[1] if len(self._tables) == 1 else widened(rows, self._tables)
+                    yield rows[1] if len(self._tables) == 1 else to_union_rows(rows, self._tables)
 
 
 def ranges_text(ranges: Sequence[SegmentRange]) -> str:

@@ -15,12 +15,12 @@ from kcoord.pipeline.decoding.decode import Rows
 from kcoord.pipeline.schemas import TABLES, spark_schema
 
 
-def wide_schema(tables: Sequence[str]) -> StructType:
+def union_schema(tables: Sequence[str]) -> StructType:
     """Returns the schema of the union frame of these tables."""
     return StructType([StructField(name, spark_schema(name)) for name in tables])
 
 
-def widened(rows: Rows, tables: Sequence[str]) -> pa.RecordBatch:
+def to_union_rows(rows: Rows, tables: Sequence[str]) -> pa.RecordBatch:
     """Converts rows of one table to rows of the union frame."""
     found, batch = rows
     kinds = {name: pa.struct(list(TABLES[name].schema)) for name in tables}
@@ -33,6 +33,6 @@ def widened(rows: Rows, tables: Sequence[str]) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, names=list(tables))
 
 
-def narrowed(frame: DataFrame, table: str) -> DataFrame:
+def select_table(frame: DataFrame, table: str) -> DataFrame:
     """Returns the rows of one table of a union frame."""
     return frame.where(col(table).isNotNull()).select(f"{table}.*")

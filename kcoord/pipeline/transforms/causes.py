@@ -47,7 +47,7 @@ def member_causes(came: Column, went: Column) -> Column:
     """Returns the causes that follow from who came and who went. An instance id that did both is the same member,
     returned."""
     returned = f.array_intersect(_instances(came), _instances(went))
-    fresh, gone = _names(came, returned), _names(went, returned)
+    fresh, gone = _client_keys(came, returned), _client_keys(went, returned)
     return f.array_compact(
         f.array(
             f.when(_has_more(fresh, gone), JOINED),
@@ -71,7 +71,7 @@ def with_other_causes(
     )
 
 
-def ids(members: Column) -> Column:
+def sorted_member_ids(members: Column) -> Column:
     """Returns the sorted member ids."""
     return f.array_sort(f.transform(members, lambda member: member.member_id))
 
@@ -80,7 +80,7 @@ def _instances(members: Column) -> Column:
     return f.array_compact(f.transform(members, lambda member: member.instance_id))
 
 
-def _names(members: Column, without: Column) -> Column:
+def _client_keys(members: Column, without: Column) -> Column:
     """Returns client ids and hosts, as often as they occur, without these instances; other static members differ by
     their instance id."""
     others = f.filter(members, lambda each: ~f.coalesce(f.array_contains(without, each.instance_id), f.lit(False)))

@@ -16,7 +16,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
-from kcoord.pipeline.transforms.history import in_order, once, until_now
+from kcoord.pipeline.transforms.history import deduplicated, log_order, up_to_current_row
 
 GROUP: Final = "group"
 MEMBER: Final = "member"
@@ -45,18 +45,18 @@ def read_events(group_events: DataFrame) -> DataFrame:
     values = f.from_json("payload", _FIELDS)
     stable = f.when(f.col("kind") == STREAMS, _STABLE_STREAMS).otherwise(_STABLE)
     is_epoch = f.col("role") == GROUP
-    by_now = until_now(in_order("group"))
+    by_now = up_to_current_row(log_order("group"))
     who = f.struct(
         f.col("values.instanceId").alias("instance_id"),
         f.col("values.clientId").alias("client_id"),
         f.col("values.clientHost").alias("client_host"),
     )
-    tells_who = (f.col("role") == MEMBER) & ~f.col("tombstone")
+    has_identity = (f.col("role") == MEMBER) & ~f.col("tombstone")
     return (
-        once(group_events.withColumn("role", _by_number(_ROLES)).where(f.col("role").isNotNull()))
-        .withColumn("kind", _by_number(_KINDS))
+        deduplicated(group_events.withColumn("role", _by_record_type(_ROLES)).where(f.col("role").isNotNull()))
+        .withColumn("kind", _by_record_type(_KINDS))
         .withColumn("values", values)
-        .withColumn("who", f.when(tells_who, who))
+        .withColumn("who", f.when(has_identity, who))
         .select(
             "group",
             "kind",
@@ -70,14 +70,14 @@ def read_events(group_events: DataFrame) -> DataFrame:
             f.col("values.metadataHash").alias("metadata_hash"),
             f.col("values.memberEpoch").alias("member_epoch"),
             (f.col("values.state") == stable).alias("is_stable"),
-            f.when(tells_who, _subscription()).alias("subscription"),
+            f.when(has_identity, _subscription()).alias("subscription"),
             f.concat(
                 *(
                     f.coalesce(f"values.{name}", f.array().cast(_PARTITIONS))
                     for name in ("assignedPartitions", "partitionsPendingRevocation")
                 )
             ).alias("owned"),
-            f.last("who", ignorenulls=True).over(until_now(in_order("group", "member_id"))).alias("who"),
+            f.last("who", ignorenulls=True).over(up_to_current_row(log_order("group", "member_id"))).alias("who"),
             f.sum((is_epoch & f.col("tombstone")).cast("int")).over(by_now).alias("life"),
             f.last(f.when(is_epoch, f.col("source_offset")), ignorenulls=True).over(by_now).alias("change_offset"),
         )
@@ -89,7 +89,7 @@ def topic_names(commits: DataFrame, group_events: DataFrame) -> DataFrame:
     once."""
     named = "ARRAY<STRUCT<topicId STRING, topicName STRING>>"
     lists = {4: ("topics",), 15: ("initializingTopics", "initializedTopics", "deletingTopics")}
-    told = [
+    from_events = [
         group_events.where(f.col("record_type") == number)
         .select(f.explode(f.from_json("payload", f"{name} {named}")[name]).alias("each"))
         .select(f.col("each.topicId").alias("topic_id"), f.col("each.topicName").alias("topic"))
@@ -97,11 +97,11 @@ def topic_names(commits: DataFrame, group_events: DataFrame) -> DataFrame:
         for name in names
     ]
     committed = commits.where(f.col("topic_id").isNotNull()).select("topic_id", "topic")
-    every = reduce(DataFrame.union, told, committed)
+    every = reduce(DataFrame.union, from_events, committed)
     return every.groupBy("topic_id").agg(f.max("topic").alias("topic")).select("topic_id", "topic")
 
 
-def _by_number(words: Mapping[str, Sequence[int]]) -> Column:
+def _by_record_type(words: Mapping[str, Sequence[int]]) -> Column:
     """Maps the event's record type to a word."""
     chosen = f.lit(None).cast("string")
     for word, numbers in words.items():

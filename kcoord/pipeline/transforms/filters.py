@@ -12,7 +12,7 @@ _TIMES: Final = ("at", "appended_at", "last_at")
 _DAY: Final = "date"
 
 
-def within(frame: DataFrame, since: datetime | None, until: datetime | None) -> DataFrame:
+def filter_time(frame: DataFrame, since: datetime | None, until: datetime | None) -> DataFrame:
     """Returns rows of the time from `since` to before `until`; a row that has a start and an end counts if it
     overlaps.
 
@@ -27,7 +27,7 @@ def within(frame: DataFrame, since: datetime | None, until: datetime | None) -> 
     return _between(frame, time, since, until)
 
 
-def of_groups(frame: DataFrame, names: Collection[str]) -> DataFrame:
+def filter_groups(frame: DataFrame, names: Collection[str]) -> DataFrame:
     """Returns rows of these groups; all rows if no group is named."""
     return frame.where(f.col("group").isin(*names)) if names else frame
 

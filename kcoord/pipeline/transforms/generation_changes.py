@@ -13,7 +13,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
 from kcoord.pipeline.transforms.causes import CHANGE, MEMBER
-from kcoord.pipeline.transforms.history import in_order, milliseconds_between, once, surely
+from kcoord.pipeline.transforms.history import deduplicated, log_order, milliseconds_between, null_as_false
 from kcoord.pipeline.transforms.ownership_spans import CLASSIC, FACTS
 
 _DEAD, _EMPTY = "Dead", "Empty"
@@ -23,17 +23,17 @@ _TEXTS: Final = "ARRAY<STRING>"
 
 def generation_changes(generations: DataFrame) -> DataFrame:
     """Returns a row for each record that shows a change: new generations, static members that came back, deletions."""
-    before = f.lag(f.struct("state", "generation", "at", "who", "subscribed")).over(in_order("group"))
+    before = f.lag(f.struct("state", "generation", "at", "who", "subscribed")).over(log_order("group"))
     is_empty_from_the_start = _is_new() & (f.col("state") == _EMPTY)
     is_the_same = (f.col("generation") == f.col("from_generation")) & (f.size("came") == 0) & (f.size("went") == 0)
     return (
-        _told(generations)
+        _group_states(generations)
         .withColumn("before", before)
         .withColumn("who_before", _who_before())
         .withColumn("from_generation", f.when(~_is_new(), f.col("before.generation")))
-        .withColumn("came", _only("who", "who_before"))
-        .withColumn("went", _only("who_before", "who"))
-        .where(~surely(is_empty_from_the_start) & ~surely(is_the_same))
+        .withColumn("came", _difference("who", "who_before"))
+        .withColumn("went", _difference("who_before", "who"))
+        .where(~null_as_false(is_empty_from_the_start) & ~null_as_false(is_the_same))
         .withColumn("is_deletion", f.col("state") == _DEAD)
         .withColumn("started_at", _started_at())
         .withColumn("ended_at", f.col("at"))
@@ -46,10 +46,10 @@ def generation_changes(generations: DataFrame) -> DataFrame:
     )
 
 
-def _told(generations: DataFrame) -> DataFrame:
+def _group_states(generations: DataFrame) -> DataFrame:
     who = f.transform("members", lambda each: f.to_json(f.struct(each.member_id, *(each[name] for name in FACTS))))
     longest = f.array_max(f.transform("members", lambda each: each.rebalance_timeout_ms))
-    return once(generations).select(
+    return deduplicated(generations).select(
         "group",
         "source_partition",
         "source_offset",
@@ -73,7 +73,7 @@ def _subscribed(member: Column) -> Column:
 def _is_new() -> Column:
     """Whether nothing was before: the group was deleted, or is at its beginning."""
     is_first = f.col("before").isNull() & (f.col("generation") <= 1)
-    return is_first | surely(f.col("before.state") == _DEAD)
+    return is_first | null_as_false(f.col("before.state") == _DEAD)
 
 
 def _who_before() -> Column:
@@ -81,7 +81,7 @@ def _who_before() -> Column:
     return f.when(_is_new(), f.array().cast(_TEXTS)).otherwise(f.col("before.who"))
 
 
-def _only(these: str, others: str) -> Column:
+def _difference(these: str, others: str) -> Column:
     """Returns the members that are not among the others; null if either list is unknown.
 
     They are compared as texts, which Spark looks up by their hashes; other types it compares one with all.
@@ -109,4 +109,4 @@ def _is_subscription_changed() -> Column:
     changed = f.array_except(f.array_compact("subscribed"), f.array_compact("before.subscribed"))
     new_ids = f.transform("came", lambda each: each.member_id)
     of_stayed = f.filter(changed, lambda text: ~f.array_contains(new_ids, f.substring_index(text, _SEPARATOR, 1)))
-    return surely(f.size(of_stayed) > 0)
+    return null_as_false(f.size(of_stayed) > 0)

@@ -13,22 +13,22 @@ from pyspark.sql import functions as f
 _POSITION: Final = ("source_partition", "source_offset")
 
 
-def once(records: DataFrame) -> DataFrame:
+def deduplicated(records: DataFrame) -> DataFrame:
     """Removes duplicates of records."""
     return records.dropDuplicates(["group", *_POSITION])
 
 
-def in_order(*keys: str) -> WindowSpec:
+def log_order(*keys: str) -> WindowSpec:
     """Returns the window of the records of each key, from the oldest on."""
     return Window.partitionBy(*keys).orderBy(*_POSITION)
 
 
-def until_now(window: WindowSpec) -> WindowSpec:
+def up_to_current_row(window: WindowSpec) -> WindowSpec:
     """Bounds the window by the current row."""
     return window.rowsBetween(Window.unboundedPreceding, Window.currentRow)
 
 
-def surely(condition: Column) -> Column:
+def null_as_false(condition: Column) -> Column:
     """Returns the condition with null as false."""
     return f.coalesce(condition, f.lit(False))
 
@@ -49,12 +49,12 @@ def snapshots(records: DataFrame) -> DataFrame:
     A classic group is one line: its record has all its members. In the newer kinds of groups each member is a line,
     with its id as `line`. The records need the columns `at` and `generation`.
     """
-    line = in_order("group", "line")
+    line = log_order("group", "line")
     following = f.struct(f.col("at"), f.col("generation"), f.col("source_offset"))
     return records.withColumn("turn", f.row_number().over(line)).withColumn("next", f.lead(following).over(line))
 
 
-def spells(held: DataFrame, keys: Sequence[str], facts: Sequence[str]) -> DataFrame:
+def intervals(held: DataFrame, keys: Sequence[str], facts: Sequence[str]) -> DataFrame:
     """Returns from when to when a thing was there without a break, given a row in `held` for each thing in each
     snapshot.
 
@@ -74,12 +74,12 @@ def spells(held: DataFrame, keys: Sequence[str], facts: Sequence[str]) -> DataFr
             f.max_by(f.struct(*facts), "turn").alias("facts"),
         )
     )
-    before = in_order(*thing)
+    before = log_order(*thing)
     is_carried_on = (f.lag("line").over(before) != f.col("line")) & (f.lag("end.at").over(before) == f.col("start.at"))
     begins = f.when(is_carried_on, 0).otherwise(1)
     return (
         unbroken.withColumn("begins", begins)
-        .withColumn("spell", f.sum("begins").over(until_now(before)))
+        .withColumn("spell", f.sum("begins").over(up_to_current_row(before)))
         .groupBy(*thing, "spell")
         .agg(
             f.min("source_offset").alias("from_offset"),

@@ -12,8 +12,8 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as f
 
-from kcoord.pipeline.transforms.history import day_of, milliseconds_between, until_now
-from kcoord.pipeline.transforms.log_growth import written
+from kcoord.pipeline.transforms.history import day_of, milliseconds_between, up_to_current_row
+from kcoord.pipeline.transforms.log_growth import written_batches
 
 _KEYS: Final = ("topic", "partition")
 _BATCH, _COMMIT = 0, 1  # at the same time, or offset, the batch comes first
@@ -21,9 +21,9 @@ _BATCH, _COMMIT = 0, 1  # at the same time, or offset, the batch comes first
 
 def lag(commits: DataFrame, log_ends: DataFrame) -> DataFrame:
     """Returns the table `lag`: rows for commits whose time is known, and for the tombstones that delete them."""
-    rows = _in_one(_committed(commits), written(log_ends))
-    by_time = until_now(Window.partitionBy(*_KEYS).orderBy("at", "kind", "last_offset"))
-    by_offset = until_now(Window.partitionBy(*_KEYS).orderBy(f.desc("last_offset"), "kind"))
+    rows = _in_one(_committed(commits), written_batches(log_ends))
+    by_time = up_to_current_row(Window.partitionBy(*_KEYS).orderBy("at", "kind", "last_offset"))
+    by_offset = up_to_current_row(Window.partitionBy(*_KEYS).orderBy(f.desc("last_offset"), "kind"))
     lag_of = f.greatest(f.col("log_end") - f.col("committed"), f.lit(0).cast("long"))
     is_commit = f.col("committed").isNotNull()
     return (

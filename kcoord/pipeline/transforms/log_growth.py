@@ -13,20 +13,20 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as f
 
-from kcoord.pipeline.transforms.history import surely, until_now
+from kcoord.pipeline.transforms.history import null_as_false, up_to_current_row
 
 _KEYS: Final = ("topic", "partition")
 
 
-def written(log_ends: DataFrame, until: datetime | None = None) -> DataFrame:
+def written_batches(log_ends: DataFrame, until: datetime | None = None) -> DataFrame:
     """Returns the batches without duplicates, with the time `at` which they were written; only those before `until`."""
     by_offset = Window.partitionBy(*_KEYS).orderBy("base_offset", "end_offset")
-    overlaps = surely(f.lag("end_offset").over(by_offset) > f.col("base_offset"))
+    overlaps = null_as_false(f.lag("end_offset").over(by_offset) > f.col("base_offset"))
     is_anew = f.max("overlaps").over(Window.partitionBy(*_KEYS))
     made = (
         log_ends.dropDuplicates([*_KEYS, "base_offset", "end_offset", "last_at"])
         .withColumn("overlaps", overlaps)
-        .withColumn("so_far", f.max("last_at").over(until_now(by_offset)))
+        .withColumn("so_far", f.max("last_at").over(up_to_current_row(by_offset)))
         .withColumn("at", f.when(is_anew, f.col("last_at")).otherwise(f.col("so_far")))
         .select(*_KEYS, "base_offset", "end_offset", "last_at", "at")
     )

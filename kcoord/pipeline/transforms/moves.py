@@ -7,7 +7,7 @@ from kcoord.pipeline.transforms.events import SHARE
 from kcoord.pipeline.transforms.ownership_spans import classic_partitions, modern_partitions
 
 
-def shifts(generations: DataFrame, group_events: DataFrame, names: DataFrame) -> DataFrame:
+def moves(generations: DataFrame, group_events: DataFrame, names: DataFrame) -> DataFrame:
     """Counts partitions by group and `change_offset`: `moved` to another owner than the last one they had, `regained`
     by any after they had none, `fresh` with their first owner, `lost`. A static member is the same owner when it comes
     back.

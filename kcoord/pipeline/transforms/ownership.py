@@ -11,7 +11,7 @@ A static member that comes back has a new member id: that is a new row, with the
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
-from kcoord.pipeline.transforms.history import day_of, spells
+from kcoord.pipeline.transforms.history import day_of, intervals
 from kcoord.pipeline.transforms.ownership_spans import (
     FACTS,
     classic_members,
@@ -25,7 +25,7 @@ def ownership(generations: DataFrame, group_events: DataFrame, names: DataFrame)
     """Returns the table `ownership`. `names` comes from `topic_names`: a topic that it lacks is shown by its id."""
     held = classic_partitions(generations).unionByName(modern_partitions(group_events, names))
     return (
-        spells(held, ["member_id", "topic", "partition"], FACTS)
+        intervals(held, ["member_id", "topic", "partition"], FACTS)
         .withColumnsRenamed({"from_at": "owned_from", "until_at": "owned_until"})
         .select(
             "group",
@@ -45,7 +45,7 @@ def ownership(generations: DataFrame, group_events: DataFrame, names: DataFrame)
 def memberships(generations: DataFrame, group_events: DataFrame) -> DataFrame:
     """Returns from when to when each member was in its group; one row per stay."""
     held = classic_members(generations).unionByName(modern_members(group_events))
-    return spells(held, ["member_id"], FACTS).select(
+    return intervals(held, ["member_id"], FACTS).select(
         "group",
         "member_id",
         *FACTS,

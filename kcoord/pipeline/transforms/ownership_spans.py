@@ -6,7 +6,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
 from kcoord.pipeline.transforms.events import CURRENT, MEMBER, read_events
-from kcoord.pipeline.transforms.history import in_order, once, snapshots, until_now
+from kcoord.pipeline.transforms.history import deduplicated, log_order, snapshots, up_to_current_row
 
 FACTS: Final = ("instance_id", "client_id", "client_host")
 CLASSIC: Final = "classic"
@@ -75,9 +75,9 @@ def modern_members(group_events: DataFrame) -> DataFrame:
 
 
 def _classic(generations: DataFrame) -> DataFrame:
-    deleted = f.sum(f.col("tombstone").cast("int")).over(until_now(in_order("group")))
+    deleted = f.sum(f.col("tombstone").cast("int")).over(up_to_current_row(log_order("group")))
     return snapshots(
-        once(generations).select(
+        deduplicated(generations).select(
             "group",
             f.lit(CLASSIC).alias("kind"),
             f.lit("").alias("line"),

@@ -3,7 +3,7 @@
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as f
 
-from kcoord.pipeline.transforms.history import in_order, milliseconds_between, until_now
+from kcoord.pipeline.transforms.history import log_order, milliseconds_between, up_to_current_row
 
 
 def with_pauses(changes: DataFrame, commits: DataFrame) -> DataFrame:
@@ -19,7 +19,7 @@ def with_pauses(changes: DataFrame, commits: DataFrame) -> DataFrame:
     # Reduces all commits to the few stretches between changes, each with its first and its last commit.
     stretches = (
         marks.unionByName(committed, allowMissingColumns=True)
-        .withColumn("stretch", f.count("change").over(until_now(in_order("group"))))
+        .withColumn("stretch", f.count("change").over(up_to_current_row(log_order("group"))))
         .groupBy("group", "stretch")
         .agg(
             f.first("change", ignorenulls=True).alias("change"),
@@ -33,9 +33,9 @@ def with_pauses(changes: DataFrame, commits: DataFrame) -> DataFrame:
     is_at_work = (f.col("change.members") > 0) & (f.coalesce("change.members_before", f.lit(1)) > 0)
     pause = milliseconds_between(f.col("before_at"), f.col("after_at"))
     return (
-        stretches.withColumn("emptied", f.count_if(f.col("change.members") == 0).over(until_now(in_turn)))
+        stretches.withColumn("emptied", f.count_if(f.col("change.members") == 0).over(up_to_current_row(in_turn)))
         .withColumn("before_at", f.lag("last_at").over(in_turn))
-        .withColumn("after_at", f.last("first_at", ignorenulls=True).over(until_now(ahead)))
+        .withColumn("after_at", f.last("first_at", ignorenulls=True).over(up_to_current_row(ahead)))
         .where(f.col("change").isNotNull())
         .select("change.*", f.when(is_at_work, pause).alias("pause_ms"))
     )

@@ -29,7 +29,7 @@ class Period:
         last = self.last if until is None else min(until, self.last)
         return max(1.0, (last - first) / _HOUR)
 
-    def with_(self, other: "Period") -> "Period":
+    def merged_with(self, other: "Period") -> "Period":
         """Returns the period from the first of both to the last of both."""
         firsts = [each for each in (self.first, other.first) if each is not None]
         lasts = [each for each in (self.last, other.last) if each is not None]

@@ -3,12 +3,12 @@
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
-from kcoord.pipeline.transforms.causes import LEFT, UNKNOWN, ids, member_causes, with_other_causes
+from kcoord.pipeline.transforms.causes import LEFT, UNKNOWN, member_causes, sorted_member_ids, with_other_causes
 from kcoord.pipeline.transforms.epoch_changes import epoch_changes
 from kcoord.pipeline.transforms.events import CONSUMER
 from kcoord.pipeline.transforms.generation_changes import generation_changes
-from kcoord.pipeline.transforms.history import in_order, milliseconds_between, surely
-from kcoord.pipeline.transforms.moves import shifts
+from kcoord.pipeline.transforms.history import log_order, milliseconds_between, null_as_false
+from kcoord.pipeline.transforms.moves import moves
 from kcoord.pipeline.transforms.ownership_spans import CLASSIC
 from kcoord.pipeline.transforms.pauses import with_pauses
 
@@ -16,7 +16,7 @@ from kcoord.pipeline.transforms.pauses import with_pauses
 def rebalances(generations: DataFrame, group_events: DataFrame, commits: DataFrame, names: DataFrame) -> DataFrame:
     """Returns the table `rebalances`. `names` comes from `topic_names`."""
     changes = generation_changes(generations).unionByName(epoch_changes(group_events))
-    shifted = shifts(generations, group_events, names).withColumnRenamed("change_offset", "source_offset")
+    moved = moves(generations, group_events, names).withColumnRenamed("change_offset", "source_offset")
     came, went = f.col("came"), f.col("went")
     is_known = came.isNotNull()
     causes = with_other_causes(
@@ -30,7 +30,7 @@ def rebalances(generations: DataFrame, group_events: DataFrame, commits: DataFra
     has_owners = f.col("kind").isin(CLASSIC, CONSUMER)
     return (
         _without_conversions(with_pauses(changes, commits))
-        .join(shifted, on=["group", "source_offset"], how="left")
+        .join(moved, on=["group", "source_offset"], how="left")
         .fillna(0, subset=["moved", "fresh", "regained", "lost"])
         .select(
             "group",
@@ -40,8 +40,8 @@ def rebalances(generations: DataFrame, group_events: DataFrame, commits: DataFra
             "ended_at",
             milliseconds_between(f.col("started_at"), f.col("ended_at")).alias("duration_ms"),
             f.when(is_known, causes).otherwise(cause_of_unknown).alias("causes"),
-            f.when(is_known, ids(came)).alias("joined"),
-            f.when(is_known, ids(went)).alias("left"),
+            f.when(is_known, sorted_member_ids(came)).alias("joined"),
+            f.when(is_known, sorted_member_ids(went)).alias("left"),
             "members",
             f.when(is_known & has_owners, f.col("moved")).alias("moved_partitions"),
             "pause_ms",
@@ -53,9 +53,11 @@ def rebalances(generations: DataFrame, group_events: DataFrame, commits: DataFra
 def _without_conversions(changes: DataFrame) -> DataFrame:
     """Removes conversions: a group that changes its kind is deleted and written anew at the same moment, with the same
     members."""
-    before = f.lag(f.struct("is_deletion", "kind", "ended_at")).over(in_order("group"))
+    before = f.lag(f.struct("is_deletion", "kind", "ended_at")).over(log_order("group"))
     moment = f.coalesce("started_at", "ended_at")
     is_conversion = (
         f.col("before.is_deletion") & (f.col("before.kind") != f.col("kind")) & (f.col("before.ended_at") == moment)
     )
-    return changes.withColumn("before", before).where(~f.col("is_deletion") & ~surely(is_conversion)).drop("before")
+    return (
+        changes.withColumn("before", before).where(~f.col("is_deletion") & ~null_as_false(is_conversion)).drop("before")
+    )

@@ -6,8 +6,8 @@ from typing import Final
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as f
 
-from kcoord.pipeline.transforms.history import milliseconds_between, until_now
-from kcoord.pipeline.transforms.log_growth import last_end, written
+from kcoord.pipeline.transforms.history import milliseconds_between, up_to_current_row
+from kcoord.pipeline.transforms.log_growth import last_end, written_batches
 
 _KEYS: Final = ("group", "topic", "partition")
 _HOUR: Final = 3600
@@ -30,8 +30,8 @@ def never_caught_up(
     is by how many records the lag grew in an hour, along the straight line that fits it best; null if all commits are
     of one moment.
     """
-    place = f.struct("at", "committed")
-    told_at = f.when(f.col("lag").isNotNull(), f.col("at"))
+    order = f.struct("at", "committed")
+    known_at = f.when(f.col("lag").isNotNull(), f.col("at"))
     end = f.greatest("until", f.lit(read_until).cast("timestamp"))
     enough_ms = longer_than // timedelta(milliseconds=1)
     is_line = milliseconds_between(f.col("since"), f.col("until")) > enough_ms
@@ -41,10 +41,10 @@ def never_caught_up(
             f.count("lag").alias("commits"),
             f.min("lag").alias("lowest_lag"),
             f.max("lag").alias("highest_lag"),
-            f.max_by(f.struct("lag", "lag_ms"), f.when(told_at.isNotNull(), place)).alias("last"),
-            f.max_by(f.col("committed").isNotNull(), place).alias("is_there"),
-            f.min(told_at).alias("since"),
-            f.max(told_at).alias("until"),
+            f.max_by(f.struct("lag", "lag_ms"), f.when(known_at.isNotNull(), order)).alias("last"),
+            f.max_by(f.col("committed").isNotNull(), order).alias("is_there"),
+            f.min(known_at).alias("since"),
+            f.max(known_at).alias("until"),
             (f.regr_slope("lag", f.unix_millis("at") / 1000) * _HOUR).alias("per_hour"),
         )
         .where((f.col("lowest_lag") > bound) & (f.col("commits") >= at_least))
@@ -64,7 +64,7 @@ def never_caught_up(
     )
 
 
-def standing_partitions(
+def stuck_partitions(
     lag: DataFrame,
     log_ends: DataFrame,
     *,
@@ -82,19 +82,19 @@ def standing_partitions(
     The tables come whole: a partition that is stuck has no further commits, and may have been stuck before `since`.
     Intervals count if they end after `since`; records from `until` on are ignored.
     """
-    told = lag if until is None else lag.where(f.col("at") < f.lit(until))
+    rows = lag if until is None else lag.where(f.col("at") < f.lit(until))
     in_time = Window.partitionBy(*_KEYS).orderBy("at", "committed")
     in_turn = Window.partitionBy(*_KEYS).orderBy("stand")
     is_other = ~f.col("committed").eqNullSafe(f.lag("committed").over(in_time))
     first = f.min_by(f.struct("at", "log_end"), "at")
     ends = (
-        written(log_ends, until)
+        written_batches(log_ends, until)
         .groupBy("topic", "partition")
         .agg(last_end().alias("last_end"), f.max("at").alias("last_at"))
     )
-    stands = (
-        told.withColumn("is_other", is_other)
-        .withColumn("stand", f.sum(f.col("is_other").cast("int")).over(until_now(in_time)))
+    intervals = (
+        rows.withColumn("is_other", is_other)
+        .withColumn("stand", f.sum(f.col("is_other").cast("int")).over(up_to_current_row(in_time)))
         .groupBy(*_KEYS, "stand", "committed")
         .agg(first.alias("first"), f.min("next_at").alias("next_at"))
         .withColumn("after", f.lead("first").over(in_turn))
@@ -105,7 +105,7 @@ def standing_partitions(
         .withColumn("stood_ms", milliseconds_between(f.col("since"), f.coalesce("until", "last_at")))
         .withColumn("lag", f.coalesce("after.log_end", "last_end") - f.col("committed"))
     )
-    going_on = stands if since is None else stands.where(f.coalesce(f.col("until") > f.lit(since), f.lit(True)))
+    going_on = intervals if since is None else intervals.where(f.coalesce(f.col("until") > f.lit(since), f.lit(True)))
     longest = f.max_by(f.struct("committed", "lag", "since", "until", "stood_ms"), f.struct("stood_ms", "since"))
     return (
         going_on.where((f.col("stood_ms") > longer_than // timedelta(milliseconds=1)) & (f.col("lag") > 0))

@@ -12,12 +12,12 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as f
 
-from kcoord.pipeline.transforms.log_growth import last_end, written
+from kcoord.pipeline.transforms.log_growth import last_end, written_batches
 from kcoord.pipeline.transforms.period import Period, time_of
 
 _PARTITION: Final = ("topic", "partition")
 _KEYS: Final = ("group", *_PARTITION)
-_BEFORE: Final = -1
+_PIECE_BEFORE: Final = -1
 _NOTHING: Final = 0
 
 
@@ -38,10 +38,10 @@ def lag_timeline(
 
     The tables come whole: what was committed before `since` counts until something else is.
     """
-    return added_up(partition_timeline(lag, log_ends, pieces=pieces, since=since, until=until))
+    return sum_partitions(partition_timeline(lag, log_ends, pieces=pieces, since=since, until=until))
 
 
-def added_up(partitions: DataFrame) -> DataFrame:
+def sum_partitions(partitions: DataFrame) -> DataFrame:
     """Aggregates the timeline of partitions to that of groups."""
     return (
         partitions.groupBy("group", "at")
@@ -67,10 +67,10 @@ def partition_timeline(
     until: datetime | None = None,
 ) -> DataFrame:
     """Returns the timeline of each partition."""
-    told, grown = _before(until, lag, log_ends)
-    bounds = f.broadcast(_bounds(told, grown, pieces, since))
+    rows, grown = _known_before(until, lag, log_ends)
+    bounds = f.broadcast(_bounds(rows, grown, pieces, since))
     ends = _ends(grown.crossJoin(bounds), pieces)
-    is_own = f.col("each") == f.col("piece")
+    is_same_piece = f.col("each") == f.col("piece")
     end, committed = f.col("end_offset"), f.col("last.committed")
     zero = f.lit(_NOTHING).cast("long")
     lag_then = f.when(end.isNotNull() & committed.isNotNull(), f.greatest(end - committed, zero)).otherwise(
@@ -83,8 +83,8 @@ def partition_timeline(
         .otherwise(f.col("last.lag_ms"))
     )
     return (
-        _last_commits(told.crossJoin(bounds), pieces)
-        .where(f.col("each") > _BEFORE)
+        _last_commits(rows.crossJoin(bounds), pieces)
+        .where(f.col("each") > _PIECE_BEFORE)
         .join(ends, on=[*_PARTITION, "each"], how="left")
         .withColumn("lag", lag_then)
         .withColumn("behind_ms", age_then)
@@ -93,10 +93,10 @@ def partition_timeline(
             f.timestamp_millis(f.col("start_ms") + f.col("each") * f.col("width_ms")).alias("at"),
             f.timestamp_millis(piece_ends).alias("until"),
             "lag",
-            f.greatest("lag", f.when(is_own, f.col("highest_lag"))).alias("highest_lag"),
-            f.greatest("behind_ms", f.when(is_own, f.col("lag_ms"))).alias("lag_ms"),
+            f.greatest("lag", f.when(is_same_piece, f.col("highest_lag"))).alias("highest_lag"),
+            f.greatest("behind_ms", f.when(is_same_piece, f.col("lag_ms"))).alias("lag_ms"),
             "behind_ms",
-            f.when(is_own, f.col("commits")).otherwise(zero).alias("commits"),
+            f.when(is_same_piece, f.col("commits")).otherwise(zero).alias("commits"),
         )
     )
 
@@ -105,15 +105,15 @@ def lag_period(
     lag: DataFrame, log_ends: DataFrame, *, since: datetime | None = None, until: datetime | None = None
 ) -> Period:
     """Returns the time that is cut into pieces. This runs a Spark job."""
-    found = _bounds(*_before(until, lag, log_ends), 1, since).collect()
+    found = _bounds(*_known_before(until, lag, log_ends), 1, since).collect()
     return Period(first=time_of(found[0]["start_ms"]), last=time_of(found[0]["end_ms"])) if found else Period()
 
 
-def _before(until: datetime | None, lag: DataFrame, log_ends: DataFrame) -> tuple[DataFrame, DataFrame]:
+def _known_before(until: datetime | None, lag: DataFrame, log_ends: DataFrame) -> tuple[DataFrame, DataFrame]:
     """Returns the lag before `until`, and the batches of the logs that were read from."""
-    told = lag if until is None else lag.where(f.col("at") < f.lit(until))
-    read = told.select(*_PARTITION).distinct()
-    return told, written(log_ends, until).join(read, on=[*_PARTITION], how="left_semi")
+    rows = lag if until is None else lag.where(f.col("at") < f.lit(until))
+    read = rows.select(*_PARTITION).distinct()
+    return rows, written_batches(log_ends, until).join(read, on=[*_PARTITION], how="left_semi")
 
 
 def _bounds(lag: DataFrame, grown: DataFrame, pieces: int, since: datetime | None) -> DataFrame:
@@ -135,7 +135,7 @@ def _bounds(lag: DataFrame, grown: DataFrame, pieces: int, since: datetime | Non
 def _ends(grown: DataFrame, pieces: int) -> DataFrame:
     """Returns where each log ended at the end of `each` piece."""
     by_piece = grown.groupBy(*_PARTITION, _piece().alias("piece")).agg(last_end().alias("end_offset"))
-    return _carried(by_piece, _until_next(_PARTITION, pieces)).select(*_PARTITION, "each", "end_offset")
+    return _forward_filled(by_piece, _until_next(_PARTITION, pieces)).select(*_PARTITION, "each", "end_offset")
 
 
 def _last_commits(lag: DataFrame, pieces: int) -> DataFrame:
@@ -149,12 +149,12 @@ def _last_commits(lag: DataFrame, pieces: int) -> DataFrame:
     )
     is_deleted = f.col("last.committed").isNull()
     last = f.when(is_deleted, f.col("piece")).otherwise(_until_next(_KEYS, pieces))
-    return _carried(seen, last).where(~is_deleted | (f.col("commits") > 0))
+    return _forward_filled(seen, last).where(~is_deleted | (f.col("commits") > 0))
 
 
 def _piece() -> Column:
     nth = f.floor((f.unix_millis("at") - f.col("start_ms")) / f.col("width_ms"))
-    return f.greatest(f.coalesce(nth, f.lit(_BEFORE)), f.lit(_BEFORE).cast("long"))
+    return f.greatest(f.coalesce(nth, f.lit(_PIECE_BEFORE)), f.lit(_PIECE_BEFORE).cast("long"))
 
 
 def _until_next(keys: Sequence[str], pieces: int) -> Column:
@@ -163,6 +163,6 @@ def _until_next(keys: Sequence[str], pieces: int) -> Column:
     return f.coalesce(f.lead("piece").over(in_turn), f.lit(pieces)) - 1
 
 
-def _carried(frame: DataFrame, last: Column) -> DataFrame:
+def _forward_filled(frame: DataFrame, last: Column) -> DataFrame:
     """Repeats each row in all pieces from its own to the last that it counts for."""
     return frame.withColumn("until_piece", last).withColumn("each", f.explode(f.sequence("piece", "until_piece")))

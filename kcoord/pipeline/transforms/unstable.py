@@ -5,13 +5,13 @@ from typing import Final
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as f
 
-from kcoord.pipeline.transforms.history import milliseconds_between, surely
+from kcoord.pipeline.transforms.history import milliseconds_between, null_as_false
 
-MOST: Final = 10
+DEFAULT_LIMIT: Final = 10
 """How many are shown unless the user asks for another number."""
 
 
-def restless_groups(rebalances: DataFrame, *, hours: float, most: int = MOST) -> DataFrame:
+def unstable_groups(rebalances: DataFrame, *, hours: float, most: int = DEFAULT_LIMIT) -> DataFrame:
     """Returns the groups with the most rebalances: how many per hour, their causes, and the time lost.
 
     `hours` is the length of the time in which rebalances were counted, as `Period` has it, whatever happened in it.
@@ -19,7 +19,7 @@ def restless_groups(rebalances: DataFrame, *, hours: float, most: int = MOST) ->
     `lost_ms` is the sum of what they took at least, `longest_ms` the largest; `pause_ms` how long nothing was
     committed around them. A static member that came back without a rebalance counts as a cause all the same.
     """
-    is_rebalance = ~surely(f.col("generation") == f.col("from_generation"))
+    is_rebalance = ~null_as_false(f.col("generation") == f.col("from_generation"))
     counted = rebalances.groupBy("group").agg(
         f.count_if(is_rebalance).alias("rebalances"),
         f.sum("duration_ms").alias("lost_ms"),
@@ -46,7 +46,7 @@ def restless_groups(rebalances: DataFrame, *, hours: float, most: int = MOST) ->
     )
 
 
-def flapping_members(memberships: DataFrame, *, most: int = MOST, at_least: int = 2) -> DataFrame:
+def flapping_members(memberships: DataFrame, *, most: int = DEFAULT_LIMIT, at_least: int = 2) -> DataFrame:
     """Returns members that came back most often, identified by what stays the same: the instance id, or client id and
     host.
 

@@ -102,7 +102,7 @@ def program_of(line: str) -> list[str]:
     return [sys.executable, "-m", "kcoord.commands", *arguments]
 
 
-def path_remark() -> Iterator[Event]:
+def activation_remark() -> Iterator[Event]:
     """Yields a remark on how to put `kcoord` on the PATH, if the shell that started the tour does not have it."""
     folder = Path(sys.executable).parent
     if shutil.which("kcoord") is None and (folder / "activate").exists():

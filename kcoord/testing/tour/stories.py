@@ -13,7 +13,7 @@ from contextlib import closing
 from ..errors import TimedOutError
 from ..node import free_ports
 from .groups import TourGroup
-from .shell import Job, TourShell, path_remark
+from .shell import Job, TourShell, activation_remark
 from .step import Event, Printed, Remark, Story, TourFailed
 
 _TOPIC, _PARTITIONS, _GROUP = "orders", 6, "payments"
@@ -26,7 +26,7 @@ _ATTEMPTS = 5
 def tour() -> Generator[Event]:
     """Yields the events of all stories, each when it happens; closing it stops whatever was started."""
     with TourShell() as shell:
-        yield from path_remark()
+        yield from activation_remark()
         address, server = yield from _client_tester(shell)
         with closing(TourGroup(address, _GROUP)) as group:
             members = yield from _members_join(shell, address, group)

@@ -33,8 +33,8 @@ class AiokafkaMember:
         self._loop = asyncio.new_event_loop()
         threading.Thread(target=self._loop.run_forever, daemon=True).start()
 
-    def join(self, wish: Join) -> None:
-        self._wait(self._start(wish))
+    def join(self, request: Join) -> None:
+        self._wait(self._start(request))
 
     def poll(self) -> None:
         self._wait(self._read())
@@ -53,23 +53,23 @@ class AiokafkaMember:
     def close(self) -> None:
         self._wait(self.consumer.stop())
 
-    async def _start(self, wish: Join) -> None:
+    async def _start(self, request: Join) -> None:
         self.consumer = AIOKafkaConsumer(
-            bootstrap_servers=wish.bootstrap,
-            client_id=wish.client_id,
-            group_id=wish.group,
-            group_instance_id=wish.instance_id,
-            partition_assignment_strategy=[ASSIGNORS[wish.assignor]],
-            session_timeout_ms=wish.session_timeout_ms,
-            heartbeat_interval_ms=wish.heartbeat_interval_ms,
-            max_poll_interval_ms=wish.max_poll_interval_ms,
-            rebalance_timeout_ms=wish.max_poll_interval_ms,
-            metadata_max_age_ms=wish.metadata_max_age_ms,
+            bootstrap_servers=request.bootstrap,
+            client_id=request.client_id,
+            group_id=request.group,
+            group_instance_id=request.instance_id,
+            partition_assignment_strategy=[ASSIGNORS[request.assignor]],
+            session_timeout_ms=request.session_timeout_ms,
+            heartbeat_interval_ms=request.heartbeat_interval_ms,
+            max_poll_interval_ms=request.max_poll_interval_ms,
+            rebalance_timeout_ms=request.max_poll_interval_ms,
+            metadata_max_age_ms=request.metadata_max_age_ms,
             enable_auto_commit=False,
             auto_offset_reset="earliest",
             fetch_max_wait_ms=100,
         )
-        self.consumer.subscribe(wish.topics, listener=Listener(self, self._membership))
+        self.consumer.subscribe(request.topics, listener=Listener(self, self._membership))
         await self.consumer.start()
 
     async def _read(self) -> None:

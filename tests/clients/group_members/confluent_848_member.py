@@ -11,21 +11,21 @@ from tests.clients.group_members.member import Join, Membership, run_member
 
 
 class ConsumerProtocolMember(ConfluentMember):
-    def join(self, wish: Join) -> None:
+    def join(self, request: Join) -> None:
         self._consumer = Consumer(
             {
-                "bootstrap.servers": wish.bootstrap,
-                "client.id": wish.client_id,
-                "group.id": wish.group,
+                "bootstrap.servers": request.bootstrap,
+                "client.id": request.client_id,
+                "group.id": request.group,
                 "group.protocol": "consumer",
-                "max.poll.interval.ms": wish.max_poll_interval_ms,
-                "topic.metadata.refresh.interval.ms": wish.metadata_max_age_ms,
+                "max.poll.interval.ms": request.max_poll_interval_ms,
+                "topic.metadata.refresh.interval.ms": request.metadata_max_age_ms,
                 "enable.auto.commit": False,
                 "auto.offset.reset": "earliest",
                 "fetch.wait.max.ms": 100,
             }
         )
-        self._consumer.subscribe(wish.topics, on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._lost)
+        self._consumer.subscribe(request.topics, on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._lost)
 
 
 if __name__ == "__main__":

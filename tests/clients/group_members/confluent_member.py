@@ -13,31 +13,31 @@ class ConfluentMember:
     def __init__(self, membership: Membership) -> None:
         self._membership = membership
 
-    def join(self, wish: Join) -> None:
+    def join(self, request: Join) -> None:
         settings = {
-            "bootstrap.servers": wish.bootstrap,
-            "client.id": wish.client_id,
-            "group.id": wish.group,
+            "bootstrap.servers": request.bootstrap,
+            "client.id": request.client_id,
+            "group.id": request.group,
             "group.protocol": "classic",
-            "partition.assignment.strategy": wish.assignor,
-            "session.timeout.ms": wish.session_timeout_ms,
-            "heartbeat.interval.ms": wish.heartbeat_interval_ms,
-            "max.poll.interval.ms": wish.max_poll_interval_ms,
-            "topic.metadata.refresh.interval.ms": wish.metadata_max_age_ms,
+            "partition.assignment.strategy": request.assignor,
+            "session.timeout.ms": request.session_timeout_ms,
+            "heartbeat.interval.ms": request.heartbeat_interval_ms,
+            "max.poll.interval.ms": request.max_poll_interval_ms,
+            "topic.metadata.refresh.interval.ms": request.metadata_max_age_ms,
             "enable.auto.commit": False,
             "auto.offset.reset": "earliest",
             "fetch.wait.max.ms": 100,
         }
-        if wish.instance_id is not None:
-            settings["group.instance.id"] = wish.instance_id
+        if request.instance_id is not None:
+            settings["group.instance.id"] = request.instance_id
         self._consumer = Consumer(settings)
-        self._consumer.subscribe(wish.topics, on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._lost)
+        self._consumer.subscribe(request.topics, on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._lost)
 
     def poll(self) -> None:
         batches: dict[str, list[Any]] = defaultdict(list)
         for message in self._consumer.consume(500, timeout=POLL_SECONDS):
             if error := message.error():
-                self._membership.tell("error", error=error.name())
+                self._membership.emit("error", error=error.name())
             else:
                 batches[f"{message.topic()}-{message.partition()}"].append(message)
         for partition, messages in batches.items():

@@ -28,24 +28,24 @@ class KafkaPythonMember:
     def __init__(self, membership: Membership) -> None:
         self._membership = membership
 
-    def join(self, wish: Join) -> None:
+    def join(self, request: Join) -> None:
         self.consumer = KafkaConsumer(
-            bootstrap_servers=wish.bootstrap,
-            client_id=wish.client_id,
-            group_id=wish.group,
-            group_instance_id=wish.instance_id,
-            partition_assignment_strategy=[ASSIGNORS[wish.assignor]],
-            session_timeout_ms=wish.session_timeout_ms,
-            heartbeat_interval_ms=wish.heartbeat_interval_ms,
-            max_poll_interval_ms=wish.max_poll_interval_ms,
-            metadata_max_age_ms=wish.metadata_max_age_ms,
+            bootstrap_servers=request.bootstrap,
+            client_id=request.client_id,
+            group_id=request.group,
+            group_instance_id=request.instance_id,
+            partition_assignment_strategy=[ASSIGNORS[request.assignor]],
+            session_timeout_ms=request.session_timeout_ms,
+            heartbeat_interval_ms=request.heartbeat_interval_ms,
+            max_poll_interval_ms=request.max_poll_interval_ms,
+            metadata_max_age_ms=request.metadata_max_age_ms,
             enable_auto_commit=False,
             auto_offset_reset="earliest",
             fetch_max_wait_ms=100,
         )
-        self.consumer.subscribe(wish.topics, listener=Listener(self, self._membership))
+        self.consumer.subscribe(request.topics, listener=Listener(self, self._membership))
         # Otherwise it may join before it knows any partition, assign nothing, and join once more.
-        for topic in wish.topics:
+        for topic in request.topics:
             self.consumer.partitions_for_topic(topic)
 
     def poll(self) -> None:

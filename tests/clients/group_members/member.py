@@ -64,7 +64,7 @@ class Join:
 class GroupClient(Protocol):
     """What each client library has to implement for the loop below."""
 
-    def join(self, wish: Join) -> None: ...
+    def join(self, request: Join) -> None: ...
 
     def poll(self) -> None:
         """Waits a moment for records, typically POLL_SECONDS, and passes them to the membership."""
@@ -88,7 +88,7 @@ class Membership:
         self._uncommitted: dict[str, int] = {}
         self.commits_when_revoked = False
 
-    def tell(self, event: str, **what: Any) -> None:
+    def emit(self, event: str, **what: Any) -> None:
         with self._lock:
             line = {
                 "event": event,
@@ -108,7 +108,7 @@ class Membership:
             # Reading starts at the group's committed offset, not where this member once was.
             for partition in fresh:
                 self._uncommitted.pop(partition, None)
-            self._tell_owned("assigned", fresh)
+            self._emit_owned("assigned", fresh)
 
     def revoked(self, partitions: Iterable[str], identity: tuple[int, str]) -> None:
         self._gone("revoked", set(partitions), identity)
@@ -121,7 +121,7 @@ class Membership:
         with self._lock:
             if identity != (self._generation, self._member):
                 self._generation, self._member = identity
-                self.tell("generation", owned=sorted(self._owned))
+                self.emit("generation", owned=sorted(self._owned))
 
     def forget_what_was_taken(self) -> None:
         with self._lock:
@@ -132,7 +132,7 @@ class Membership:
         assert [int(value) for value in values] == offsets, f"{partition} does not hold what was written: {offsets}"
         with self._lock:
             for first, last in _runs(offsets):
-                self.tell("read", partition=partition, first=first, last=last)
+                self.emit("read", partition=partition, first=first, last=last)
             self._uncommitted[partition] = offsets[-1] + 1
 
     def uncommitted(self) -> dict[str, int]:
@@ -152,10 +152,10 @@ class Membership:
         try:
             yield
         except Exception as error:
-            self.tell("refused", offsets=offsets, error=f"{type(error).__name__}: {error}")
+            self.emit("refused", offsets=offsets, error=f"{type(error).__name__}: {error}")
             return
         with self._lock:
-            self.tell("committed", offsets=offsets)
+            self.emit("committed", offsets=offsets)
             for partition, offset in offsets.items():
                 if self._uncommitted.get(partition) == offset:
                     del self._uncommitted[partition]
@@ -168,20 +168,20 @@ class Membership:
             if identity[0] > 0:
                 self._generation, self._member = identity
             self._owned -= partitions
-            self._tell_owned(event, partitions)
+            self._emit_owned(event, partitions)
 
-    def _tell_owned(self, event: str, partitions: set[str]) -> None:
-        self.tell(event, partitions=sorted(partitions), owned=sorted(self._owned))
+    def _emit_owned(self, event: str, partitions: set[str]) -> None:
+        self.emit(event, partitions=sorted(partitions), owned=sorted(self._owned))
 
 
 def run_member(client: GroupClient, membership: Membership) -> None:
     """Executes the commands on stdin until one is to leave, or stdin ends."""
     commands = _commands()
-    membership.tell("ready")
-    wish = commands.get()
-    if wish["do"] == "end":
+    membership.emit("ready")
+    command = commands.get()
+    if command["do"] == "end":
         return
-    join = Join(**{name: value for name, value in wish.items() if name != "do"})
+    join = Join(**{name: value for name, value in command.items() if name != "do"})
     membership.commits_when_revoked = join.commits == "when-revoked"
     client.join(join)
     is_paused = False
@@ -190,15 +190,15 @@ def run_member(client: GroupClient, membership: Membership) -> None:
             match commands.get()["do"]:
                 case "pause":
                     is_paused = True
-                    membership.tell("paused")
+                    membership.emit("paused")
                 case "resume":
                     is_paused = False
-                    membership.tell("resumed")
+                    membership.emit("resumed")
                 case "commit":
                     _commit(client, membership)
                 case "leave":
                     client.close()
-                    membership.tell("left")
+                    membership.emit("left")
                     return
                 case "end":
                     return

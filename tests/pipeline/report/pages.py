@@ -17,8 +17,8 @@ class Element:
     inside: list["Element"] = field(default_factory=list)
 
     def find_all(self, name: str, class_: str | None = None) -> list["Element"]:
-        own = [self] if self.name == name and (class_ is None or class_ in self.classes) else []
-        return own + [found for each in self.inside for found in each.find_all(name, class_)]
+        matches = [self] if self.name == name and (class_ is None or class_ in self.classes) else []
+        return matches + [found for each in self.inside for found in each.find_all(name, class_)]
 
     def find(self, name: str, class_: str | None = None) -> "Element":
         [found] = self.find_all(name, class_)

@@ -8,6 +8,7 @@ from itertools import pairwise
 from typing import Any, Final
 
 from kcoord.pipeline.report.model import (
+    Bounded,
     FlappingMember,
     GroupFacts,
     Member,
@@ -20,10 +21,9 @@ from kcoord.pipeline.report.model import (
     RebalanceMark,
     RejectedReason,
     ReportFacts,
-    RestlessGroup,
     Scanned,
-    Some,
-    StandingPartition,
+    StuckPartition,
+    UnstableGroup,
 )
 
 START: Final = datetime(2026, 11, 16, 6, 0, tzinfo=UTC)
@@ -40,7 +40,7 @@ def sample_facts() -> ReportFacts:
     quiet = GroupFacts(group="only-commits", commit_count=12, commits=(Point(at=at(30), value=0.1),))
     rows = (*groups, quiet)
     return ReportFacts(
-        place="tables of production",
+        source_name="tables of production",
         made_at=END,
         since=START - timedelta(minutes=1),
         first_at=START,
@@ -49,9 +49,9 @@ def sample_facts() -> ReportFacts:
         scanned=Scanned(batches=3210, records=123459, commits=123400, generations=50, rejected=4, control=5),
         commit_count=123400,
         rebalance_count=sum(each.rebalance_count for each in rows),
-        groups=Some(rows=rows, total=61),
-        restless=Some(rows=tuple(_restless(each) for each in groups), total=4),
-        flapping=Some(
+        groups=Bounded(rows=rows, total=61),
+        unstable=Bounded(rows=tuple(_restless(each) for each in groups), total=4),
+        flapping=Bounded(
             rows=(
                 FlappingMember(
                     group="payments",
@@ -66,7 +66,7 @@ def sample_facts() -> ReportFacts:
             ),
             total=1,
         ),
-        never_caught_up=Some(
+        never_caught_up=Bounded(
             rows=(
                 NeverCaughtUp(
                     group="mail",
@@ -81,9 +81,9 @@ def sample_facts() -> ReportFacts:
             ),
             total=1,
         ),
-        standing=Some(
+        stuck=Bounded(
             rows=(
-                StandingPartition(
+                StuckPartition(
                     group="audit-9",
                     topic="events",
                     partition=0,
@@ -96,7 +96,7 @@ def sample_facts() -> ReportFacts:
             ),
             total=3,
         ),
-        rejected=Some(
+        rejected=Bounded(
             rows=(RejectedReason(reason="key of version 99", what="record", rows=4, records=4, last_at=at(77)),),
             total=1,
         ),
@@ -123,8 +123,8 @@ def renamed(facts: ReportFacts, name: str) -> ReportFacts:
     return found
 
 
-def _restless(facts: GroupFacts) -> RestlessGroup:
-    return RestlessGroup(
+def _restless(facts: GroupFacts) -> UnstableGroup:
+    return UnstableGroup(
         group=facts.group,
         rebalances=facts.rebalance_count,
         per_hour=facts.rebalance_count / 6,
@@ -148,15 +148,15 @@ def _group(name: str, number: int) -> GroupFacts:
         lost_ms=len(times) * 12_000,
         commit_count=30_000 // (number + 1),
         marks=tuple(_marks(times)),
-        rebalances=Some(rows=tuple(_rebalances(times)), total=len(times) + 100 * number),
-        members=Some(rows=tuple(_members(name)), total=10),
-        ownership=Some(rows=tuple(_lanes(name, times)), total=8 + number),
+        rebalances=Bounded(rows=tuple(_rebalances(times)), total=len(times) + 100 * number),
+        members=Bounded(rows=tuple(_members(name)), total=10),
+        ownership=Bounded(rows=tuple(_lanes(name, times)), total=8 + number),
         commits=tuple(
             Point(at=at(minute), value=3 + 2 * math.sin(minute / 20)) for minute in range(0, 360, 2) if minute % 90 > 10
         ),
         lag=tuple(_lag(number, 4)),
         lag_seconds=tuple(replace(each, value=each.value and each.value / 40) for each in _lag(number, 4)),
-        partition_lag=Some(
+        partition_lag=Bounded(
             rows=tuple(
                 PartitionLine(topic=f"{name}-topic", partition=each, points=tuple(_lag(number, 1 + each / 5)))
                 for each in range(4)
@@ -182,8 +182,8 @@ def _rebalances(times: list[float]) -> Iterator[Rebalance]:
             ended_at=at(minute + 0.2),
             duration_ms=12_000,
             causes=("joined", "left") if number % 3 == 0 else ("left",),
-            joined=Some(rows=("member-1-uuid", "gone"), total=7) if number % 3 == 0 else Some(),
-            left=Some(rows=("member-2-uuid",), total=1),
+            joined=Bounded(rows=("member-1-uuid", "gone"), total=7) if number % 3 == 0 else Bounded(),
+            left=Bounded(rows=("member-2-uuid",), total=1),
             members=3,
             moved_partitions=2,
             pause_ms=None if number % 4 == 0 else 15_250,
@@ -216,7 +216,7 @@ def _lanes(name: str, times: list[float]) -> Iterator[OwnedPartition]:
         yield OwnedPartition(
             topic=f"{name}-topic" if partition < 5 else f"{name}-other",
             partition=partition,
-            spans=Some(rows=tuple(spans), total=len(spans) + partition),
+            spans=Bounded(rows=tuple(spans), total=len(spans) + partition),
         )
 
 

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from datetime import timedelta
 
-from kcoord.pipeline.report.model import GroupFacts, ReportFacts, Some
+from kcoord.pipeline.report.model import Bounded, GroupFacts, ReportFacts
 from kcoord.pipeline.report.page import render
 from kcoord.pipeline.report.style import STYLE
 
@@ -19,15 +19,15 @@ def test_each_page_begins_with_what_happened_why_and_what_it_cost() -> None:
     overview, payments, *_ = sections(sample_facts())
     assert "4 of 61 groups rebalanced" in overview.find("p", "conclusion").text
     assert "most often payments: " in overview.find("p", "conclusion").text
-    said = payments.find("p", "conclusion").text
+    conclusion = payments.find("p", "conclusion").text
     count = sample_facts().groups.rows[0].rebalance_count
-    assert f"It rebalanced {count} times, mostly by the cause " in said
-    assert "of the time. " in said
-    assert " It was at most " in said
+    assert f"It rebalanced {count} times, mostly by the cause " in conclusion
+    assert "of the time. " in conclusion
+    assert " It was at most " in conclusion
 
 
 def test_a_group_without_rebalances_is_concluded_from_nothing_else() -> None:
-    quiet = replace(sample_facts(), groups=Some(rows=(GroupFacts(group="g"),), total=1), restless=Some())
+    quiet = replace(sample_facts(), groups=Bounded(rows=(GroupFacts(group="g"),), total=1), restless=Bounded())
     overview, group = sections(quiet)
     assert overview.find("p", "conclusion").text.startswith("None of 1 group rebalanced.")
     assert group.find("p", "conclusion").text == "It did not rebalance. How far it was behind is not known."
@@ -51,28 +51,28 @@ def test_a_rate_per_hour_of_less_than_an_hour_is_flagged() -> None:
 def test_the_pauses_around_rebalances_are_part_of_what_they_cost() -> None:
     facts = sample_facts()
     first, *others = facts.groups.rows
-    restless = replace(facts.restless.rows[0], pause_ms=2_380_000)
+    restless = replace(facts.unstable.rows[0], pause_ms=2_380_000)
     paused = replace(
         facts,
         groups=replace(facts.groups, rows=(replace(first, pause_ms=2_380_000), *others)),
-        restless=replace(facts.restless, rows=(restless, *facts.restless.rows[1:])),
+        restless=replace(facts.unstable, rows=(restless, *facts.unstable.rows[1:])),
     )
     overview, payments, *_ = sections(paused)
     pause = "Around them it committed nothing for 39m 40s together, at most."
     assert pause in overview.find("p", "conclusion").text
     assert pause in payments.find("p", "conclusion").text
-    unpaused = replace(paused, groups=Some(rows=(replace(first, pause_ms=None),), total=1))
+    unpaused = replace(paused, groups=Bounded(rows=(replace(first, pause_ms=None),), total=1))
     assert "committed nothing" not in sections(unpaused)[1].find("p", "conclusion").text
 
 
 def test_rebalances_whose_length_the_log_does_not_show_are_not_said_to_take_no_time() -> None:
     facts = sample_facts()
     first, *others = facts.groups.rows
-    restless = replace(facts.restless.rows[0], lost_ms=0)
+    restless = replace(facts.unstable.rows[0], lost_ms=0)
     timeless = replace(
         facts,
         groups=replace(facts.groups, rows=(replace(first, lost_ms=0), *others)),
-        restless=replace(facts.restless, rows=(restless, *facts.restless.rows[1:])),
+        restless=replace(facts.unstable, rows=(restless, *facts.unstable.rows[1:])),
     )
     for page in sections(timeless)[:2]:
         conclusion = page.find("p", "conclusion").text
@@ -100,7 +100,7 @@ def test_short_ownerships_are_hatched_and_a_complete_lane_is_not() -> None:
     facts = sample_facts().groups.rows[0]
     lanes = tuple(replace(each, spans=replace(each.spans, total=len(each.spans.rows))) for each in facts.ownership.rows)
     whole = replace(facts, ownership=replace(facts.ownership, rows=lanes))
-    _, page = sections(replace(sample_facts(), groups=Some(rows=(whole,), total=1)))
+    _, page = sections(replace(sample_facts(), groups=Bounded(rows=(whole,), total=1)))
     assert not page.find_all("line", "brief")
 
 

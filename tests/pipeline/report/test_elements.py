@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kcoord.pipeline.report.elements import el, together
+from kcoord.pipeline.report.elements import concatenate, el
 from tests.pipeline.report.pages import parse
 
 
@@ -57,4 +57,4 @@ def test_no_text_makes_an_element(text: str) -> None:
     [found] = parse(el("p", text, title=text)).inside
     assert not found.inside
     assert set(found.attributes) == {"title"}
-    assert unescape(together(text)) == found.text
+    assert unescape(concatenate(text)) == found.text

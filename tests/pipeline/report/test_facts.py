@@ -12,8 +12,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from kcoord.pipeline.report.charts.rebalance_chart import CAUSES
-from kcoord.pipeline.report.facts import Asked, gather
+from kcoord.pipeline.report.facts import ReportRequest, collect_facts
 from kcoord.pipeline.report.model import (
+    Bounded,
     GroupFacts,
     Limits,
     Member,
@@ -24,14 +25,13 @@ from kcoord.pipeline.report.model import (
     RejectedReason,
     ReportFacts,
     Scanned,
-    Some,
 )
 from kcoord.pipeline.report.page import render
 from kcoord.pipeline.transforms import causes
 from tests.pipeline.report.small_tables import at, frames
 from tests.pipeline.transforms.histories import interpreted
 
-ASKED: Final = Asked(place="here", made_at=datetime(2026, 11, 17, tzinfo=UTC))
+ASKED: Final = ReportRequest(source_name="here", made_at=datetime(2026, 11, 17, tzinfo=UTC))
 LIMITS: Final = Limits(
     groups=15, findings=2, rebalances=2, names=2, members=3, partitions=2, spans=2, pieces=60, lines=2
 )
@@ -68,7 +68,7 @@ def lag(group: str, minutes: float, partition: int, records: int | None, ms: int
     return {**where, "at": at(minutes * MINUTE), "committed": 1, "lag": records, "lag_ms": ms}
 
 
-TOLD: Final = {"state": "Empty", "protocol_type": "consumer", "protocol": "range"}
+CLASSIC_STATE: Final = {"state": "Empty", "protocol_type": "consumer", "protocol": "range"}
 TABLES: Final[dict[str, Rows]] = {
     "commits": [
         # These span an hour, so that a piece of the time is a minute.
@@ -79,9 +79,9 @@ TABLES: Final[dict[str, Rows]] = {
         {"group": "zero"},
     ],
     "generations": [
-        {"group": "was", **TOLD},
+        {"group": "was", **CLASSIC_STATE},
         {"group": "is", "state": "Stable"},
-        {"group": "is", **TOLD},
+        {"group": "is", **CLASSIC_STATE},
         *(
             {
                 "group": "members",
@@ -175,7 +175,7 @@ def facts(spark: SparkSession) -> ReportFacts:
     time.tzset()
     try:
         tables = {**TABLES, "commits": [*TABLES["commits"], *ONLY_COMMITS]}
-        return gather(frames(spark, **tables), ASKED, LIMITS)
+        return collect_facts(frames(spark, **tables), ASKED, LIMITS)
     finally:
         os.environ.pop("TZ")
         if zone is not None:
@@ -193,8 +193,8 @@ def test_every_cause_that_there_is_has_a_lane_of_its_own() -> None:
 
 
 def test_empty_tables_make_a_report(spark: SparkSession) -> None:
-    facts = gather(frames(spark), ASKED)
-    assert (facts.first_at, facts.last_at, facts.groups, facts.scanned) == (None, None, Some(), Scanned())
+    facts = collect_facts(frames(spark), ASKED)
+    assert (facts.first_at, facts.last_at, facts.groups, facts.scanned) == (None, None, Bounded(), Scanned())
     assert "No rebalance is in what was read." in render(facts)
 
 
@@ -208,7 +208,7 @@ def test_the_most_restless_groups_come_first_and_then_those_with_the_largest_lag
         *("sum", "lines", "still", "gap"),
         *("commits", "deleted", "flapping", "is", "left", "new", "owners", "was"),
     ]
-    assert facts.groups.left_out == 1
+    assert facts.groups.omitted == 1
     assert facts.rebalance_count == 999 + 4 + 3
     assert [each.lost_ms for each in facts.groups.rows[:4]] == [999 * 2000, 4000, 8000, 0]
     assert [each.pause_ms for each in facts.groups.rows[:4]] == [None, None, 50, None]
@@ -264,8 +264,8 @@ def test_the_latest_rebalances_are_told_with_a_few_names(pages: Mapping[str, Gro
         ended_at=at(30),
         duration_ms=2000,
         causes=("joined",),
-        joined=Some(rows=("a", "b"), total=3),
-        left=Some(),
+        joined=Bounded(rows=("a", "b"), total=3),
+        left=Bounded(),
         members=4,
         moved_partitions=2,
         pause_ms=None,
@@ -320,10 +320,10 @@ def test_the_partitions_with_the_largest_lag_have_lines_of_their_own(pages: Mapp
 
 
 def test_restless_groups_are_found(facts: ReportFacts) -> None:
-    first, second = facts.restless.rows
+    first, second = facts.unstable.rows
     assert (first.group, first.rebalances, first.causes) == ("restless", 999, {"left": 999})
     assert (second.group, second.rebalances, second.causes) == ("marks", 4, {"joined": 1, "left": 4})
-    assert facts.restless.total == 3
+    assert facts.unstable.total == 3
 
 
 def test_members_that_come_back_are_found(facts: ReportFacts) -> None:
@@ -338,7 +338,7 @@ def test_partitions_that_never_catch_up_are_found(facts: ReportFacts) -> None:
 
 
 def test_partitions_that_stand_still_are_found(facts: ReportFacts) -> None:
-    [found] = facts.standing.rows
+    [found] = facts.stuck.rows
     assert (found.group, found.committed, found.lag) == ("still", 40, 60)
     assert (found.since, found.until, found.stood_ms) == (at(0), at(600), 600_000)
 
@@ -354,11 +354,11 @@ def test_a_group_that_wrote_nothing_in_the_time_that_is_asked_for_has_a_page_if_
             {"base_offset": 50, "end_offset": 90, "last_at": at(120 * MINUTE)},
         ],
     }
-    facts = gather(frames(spark, **tables), replace(ASKED, since=at(60 * MINUTE)), LIMITS)
+    facts = collect_facts(frames(spark, **tables), replace(ASKED, since=at(60 * MINUTE)), LIMITS)
     [page] = facts.groups.rows
     assert (page.group, page.commit_count, values(page.lag)) == ("dead", 0, [10, 50])
     assert (facts.first_at, facts.last_at) == (at(60 * MINUTE), at(120 * MINUTE))
-    assert [(each.group, each.lag, each.since) for each in facts.standing.rows] == [("dead", 50, at(60))]
+    assert [(each.group, each.lag, each.since) for each in facts.stuck.rows] == [("dead", 50, at(60))]
 
 
 def test_what_was_read_is_added_up(facts: ReportFacts) -> None:
@@ -366,7 +366,7 @@ def test_what_was_read_is_added_up(facts: ReportFacts) -> None:
 
 
 def test_the_most_frequent_reasons_come_first(facts: ReportFacts) -> None:
-    assert facts.rejected == Some(
+    assert facts.rejected == Bounded(
         rows=(
             RejectedReason(reason="torn", what="batch", rows=1, records=9, last_at=at(5)),
             RejectedReason(reason="odd", what="record", rows=2, records=2, last_at=at(7)),

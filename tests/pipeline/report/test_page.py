@@ -9,7 +9,7 @@ from hashlib import sha256
 
 import pytest
 
-from kcoord.pipeline.report.model import GroupFacts, ReportFacts, Some
+from kcoord.pipeline.report.model import Bounded, GroupFacts, ReportFacts
 from kcoord.pipeline.report.page import render
 from kcoord.pipeline.report.style import STYLE
 from tests.pipeline.report.pages import Element, parse
@@ -35,7 +35,7 @@ HOSTILE = {
 @cache
 def page_with(name: str) -> str:
     facts = sample_facts()
-    return render(renamed(replace(facts, groups=Some(rows=facts.groups.rows[-2:], total=9)), name))
+    return render(renamed(replace(facts, groups=Bounded(rows=facts.groups.rows[-2:], total=9)), name))
 
 
 @cache
@@ -51,8 +51,8 @@ def sample_page() -> Element:
 def shape(element: Element) -> list[tuple[str, tuple[str, ...], tuple[str | None, ...]]]:
     """Returns what a browser would act on: the elements, which attributes they have, and where they lead."""
     acted_on = tuple(element.attributes.get(name) for name in ("href", "id", "content", "http-equiv", "role"))
-    own = (element.name, tuple(element.attributes), acted_on)
-    return [own, *(each for inner in element.inside for each in shape(inner))]
+    this_element = (element.name, tuple(element.attributes), acted_on)
+    return [this_element, *(each for inner in element.inside for each in shape(inner))]
 
 
 @pytest.mark.parametrize("name", HOSTILE.values(), ids=HOSTILE)
@@ -160,7 +160,7 @@ def test_a_group_that_is_in_no_page_has_no_link() -> None:
 
 
 def test_a_report_of_nothing_says_so() -> None:
-    page = parse(render(ReportFacts(place="an empty folder", made_at=datetime(2026, 11, 16, tzinfo=UTC))))
+    page = parse(render(ReportFacts(source_name="an empty folder", made_at=datetime(2026, 11, 16, tzinfo=UTC))))
     assert "No rebalance is in what was read." in page.text
     assert "Nothing: every record was decoded." in page.text
     assert len(page.find_all("section")) == 1
@@ -168,9 +168,9 @@ def test_a_report_of_nothing_says_so() -> None:
 
 def test_a_group_of_which_nothing_is_known_has_a_page() -> None:
     facts = ReportFacts(
-        place="here",
+        source_name="here",
         made_at=datetime(2026, 11, 16, tzinfo=UTC),
-        groups=Some(rows=(GroupFacts(group="silent"),), total=1),
+        groups=Bounded(rows=(GroupFacts(group="silent"),), total=1),
     )
     [_, page] = parse(render(facts)).find_all("section")
     assert page.find_all("svg") == []

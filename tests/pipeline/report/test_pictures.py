@@ -3,12 +3,12 @@
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-from kcoord.pipeline.report.charts.line_chart import Line, lines_picture, steps_picture
-from kcoord.pipeline.report.charts.ownership_chart import numbers_of, ownership_picture
-from kcoord.pipeline.report.charts.rebalance_chart import causes_picture
+from kcoord.pipeline.report.charts.line_chart import Line, line_chart, step_chart
+from kcoord.pipeline.report.charts.ownership_chart import numbers_of, ownership_chart
+from kcoord.pipeline.report.charts.rebalance_chart import causes_chart
 from kcoord.pipeline.report.charts.scales import number_scale, time_scale
 from kcoord.pipeline.report.elements import el
-from kcoord.pipeline.report.model import Member, OwnedPartition, OwnedSpan, Point, RebalanceMark, Some
+from kcoord.pipeline.report.model import Bounded, Member, OwnedPartition, OwnedSpan, Point, RebalanceMark
 from tests.pipeline.report.pages import Element, parse
 
 START = datetime(2026, 11, 16, 10, 0, tzinfo=UTC)
@@ -25,7 +25,7 @@ def points(*values: float | None) -> list[Point]:
 
 def path_of(*values: float | None) -> str:
     line = Line(label=el("b", "lag"), points=points(*values))
-    picture = parse(lines_picture([line], HOUR, number_scale(100), told="lag", caption="lag"))
+    picture = parse(line_chart([line], HOUR, number_scale(100), description="lag", caption="lag"))
     return picture.find("path").attributes["d"] or ""
 
 
@@ -43,7 +43,7 @@ def test_a_point_between_gaps_is_a_dot() -> None:
 
 def test_lines_differ_by_dash_and_are_named() -> None:
     lines = [Line(label=el("b", name), points=points(1, 2)) for name in ("all", "one", "two")]
-    picture = parse(lines_picture(lines, HOUR, number_scale(2), told="lag", caption="lag"))
+    picture = parse(line_chart(lines, HOUR, number_scale(2), description="lag", caption="lag"))
     dashes = [each.classes[-1] for each in picture.find_all("path")]
     assert dashes == ["d0", "d1", "d2"]
     legend = picture.find("ul").find_all("li")
@@ -53,7 +53,7 @@ def test_lines_differ_by_dash_and_are_named() -> None:
 
 def test_columns_are_as_wide_as_a_piece_of_the_time() -> None:
     quarter = timedelta(minutes=15)
-    picture = parse(steps_picture(points(100, 50), quarter, HOUR, number_scale(100), told="rate", caption="rate"))
+    picture = parse(step_chart(points(100, 50), quarter, HOUR, number_scale(100), description="rate", caption="rate"))
     assert picture.find("path").attributes["d"] == "M0 1000V0H250V1000zM250 1000V500H500V1000z"
 
 
@@ -62,19 +62,19 @@ def mark(cause: str, start: float, end: float) -> RebalanceMark:
 
 
 def test_each_cause_has_a_lane_with_its_name() -> None:
-    picture = parse(causes_picture([mark("left", 30, 33), mark("joined", 0, 6), mark("odd", 1, 2)], HOUR))
+    picture = parse(causes_chart([mark("left", 30, 33), mark("joined", 0, 6), mark("odd", 1, 2)], HOUR))
     labels = [each.text for each in picture.find_all("div", "label")]
     assert labels == ["joined 2", "left 2", "odd 2", ""]
 
 
 def test_a_mark_is_as_long_as_the_rebalances_took_and_says_so() -> None:
-    shape = parse(causes_picture([mark("joined", 15, 21)], HOUR)).find("rect")
+    shape = parse(causes_chart([mark("joined", 15, 21)], HOUR)).find("rect")
     assert (shape.attributes["x"], shape.attributes["width"]) == ("25%", "10%")
     assert shape.text == "joined: 2 rebalances, 2026-11-16 10:15:00.000 to 2026-11-16 10:21:00.000, 1m 30s in all"
 
 
 def test_a_short_rebalance_is_still_to_be_seen() -> None:
-    shape = parse(causes_picture([mark("joined", 15, 15)], HOUR)).find("rect")
+    shape = parse(causes_chart([mark("joined", 15, 15)], HOUR)).find("rect")
     assert shape.attributes["width"] == "0.25%"
 
 
@@ -92,8 +92,8 @@ def span(name: str, start: float | None, end: float | None, instance: str | None
 
 
 def lanes(*spans: OwnedSpan, members: tuple[Member, ...]) -> Element:
-    partition = OwnedPartition(topic="orders", partition=7, spans=Some(rows=spans, total=len(spans)))
-    return parse(ownership_picture(Some(rows=(partition,), total=1), numbers_of(members), HOUR))
+    partition = OwnedPartition(topic="orders", partition=7, spans=Bounded(rows=spans, total=len(spans)))
+    return parse(ownership_chart(Bounded(rows=(partition,), total=1), numbers_of(members), HOUR))
 
 
 def test_a_partition_shows_its_owners_by_number_and_name() -> None:

@@ -43,9 +43,9 @@ def test_times_are_where_people_expect_them(span: dict[str, float], labels: list
 def test_the_times_of_an_axis_are_few_and_in_their_order(first: datetime, last: datetime) -> None:
     ticks = time_scale(min(first, last), max(first, last)).ticks(most=6)
     assert len(ticks) <= 7
-    places = [tick.percent for tick in ticks]
-    assert places == sorted(set(places))
-    assert all(0 <= place <= 100 for place in places)
+    percents = [tick.percent for tick in ticks]
+    assert percents == sorted(set(percents))
+    assert all(0 <= percent <= 100 for percent in percents)
 
 
 def test_what_happened_at_one_moment_is_in_the_middle() -> None:

@@ -145,12 +145,12 @@ class History:
     def epoch(self, seconds: float, epoch: int, metadata_hash: int = 1) -> None:
         self.event(seconds, GROUP_EPOCH, None, {"epoch": epoch, "metadataHash": metadata_hash})
 
-    def comes(self, seconds: float, member_id: str, *, topics: Sequence[str] = (TOPIC,), **others: Any) -> None:
+    def joins(self, seconds: float, member_id: str, *, topics: Sequence[str] = (TOPIC,), **others: Any) -> None:
         """Appends the record of a member that joins, or that changes its subscription."""
         who = {"instanceId": None, "clientId": f"{member_id}'s", "clientHost": "/10.0.0.1"}
         self.event(seconds, MEMBER, member_id, who | {"subscribedTopicNames": list(topics)} | others)
 
-    def has(
+    def owns(
         self,
         seconds: float | None,
         member_id: str,
@@ -172,7 +172,7 @@ class History:
         }
         self.event(seconds, CURRENT, member_id, payload)
 
-    def goes(self, seconds: float, member_id: str) -> None:
+    def leaves(self, seconds: float, member_id: str) -> None:
         self.event(seconds, CURRENT, member_id, None)
         self.event(seconds, MEMBER, member_id, None)
 
@@ -205,7 +205,7 @@ def stranger(member_id: str) -> Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class MadeTable:
     """A table that was computed from all histories; tests check it group by group."""
 
     frame: DataFrame

@@ -16,7 +16,7 @@ from tests.pipeline.transforms.histories import (
     SHARER,
     TOPIC_ID,
     Log,
-    Made,
+    MadeTable,
     at,
     member,
 )
@@ -27,36 +27,36 @@ WHY = "generation causes joined left members"
 
 
 @pytest.fixture(scope="module")
-def told(spark: SparkSession) -> Iterator[Made]:
+def table(spark: SparkSession) -> Iterator[MadeTable]:
     frames = LOG.frames(spark)
     names = topic_names(frames["commits"], frames["group_events"])
     made = rebalances(frames["generations"], frames["group_events"], frames["commits"], names).cache()
-    yield Made(made)
+    yield MadeTable(made)
     made.unpersist()
 
 
 life = LOG.group("life")
-life.comes(1, "a")
+life.joins(1, "a")
 life.epoch(1, 1)
-life.has(1, "a", 1, [0, 1])
+life.owns(1, "a", 1, [0, 1])
 life.commit(2, 10)
-life.comes(3, "b")
+life.joins(3, "b")
 life.epoch(3, 2)
-life.has(3, "b", 2, [], state=2)
-life.has(4, "a", 1, [0], giving_back=[1], state=1)
-life.has(5, "a", 2, [0])
-life.has(6, "b", 2, [1])
+life.owns(3, "b", 2, [], state=2)
+life.owns(4, "a", 1, [0], giving_back=[1], state=1)
+life.owns(5, "a", 2, [0])
+life.owns(6, "b", 2, [1])
 life.commit(7, 11)
-life.goes(8, "a")
+life.leaves(8, "a")
 life.epoch(8, 3)
-life.has(9, "b", 3, [0, 1])
-life.goes(10, "b")
+life.owns(9, "b", 3, [0, 1])
+life.leaves(10, "b")
 life.epoch(10, 4)
 LOG.again("life")
 
 
-def test_an_epoch_lasts_until_all_members_are_there_and_wait_for_nothing(told: Made) -> None:
-    told.check(
+def test_an_epoch_lasts_until_all_members_are_there_and_wait_for_nothing(table: MadeTable) -> None:
+    table.check(
         "life",
         WHEN,
         (1, None, at(1), at(1), 0),
@@ -66,8 +66,8 @@ def test_an_epoch_lasts_until_all_members_are_there_and_wait_for_nothing(told: M
     )
 
 
-def test_what_is_written_before_an_epoch_is_its_cause(told: Made) -> None:
-    told.check(
+def test_what_is_written_before_an_epoch_is_its_cause(table: MadeTable) -> None:
+    table.check(
         "life",
         f"{WHY} moved_partitions pause_ms",
         (1, ["joined"], ["a"], [], 1, 0, None),
@@ -78,18 +78,18 @@ def test_what_is_written_before_an_epoch_is_its_cause(told: Made) -> None:
 
 
 overtaken = LOG.group("overtaken")
-overtaken.comes(1, "a")
+overtaken.joins(1, "a")
 overtaken.epoch(1, 1)
-overtaken.has(1, "a", 1, [0])
-overtaken.comes(2, "b")
+overtaken.owns(1, "a", 1, [0])
+overtaken.joins(2, "b")
 overtaken.epoch(2, 2)
-overtaken.comes(3, "c")
+overtaken.joins(3, "c")
 overtaken.epoch(3, 3)
-overtaken.has(4, "a", 3, [0])
+overtaken.owns(4, "a", 3, [0])
 
 
-def test_an_epoch_ends_when_the_next_one_begins_and_the_last_may_not_have_ended(told: Made) -> None:
-    told.check(
+def test_an_epoch_ends_when_the_next_one_begins_and_the_last_may_not_have_ended(table: MadeTable) -> None:
+    table.check(
         "overtaken",
         f"{WHEN} date",
         (1, None, at(1), at(1), 0, DAY),
@@ -99,19 +99,19 @@ def test_an_epoch_ends_when_the_next_one_begins_and_the_last_may_not_have_ended(
 
 
 subscribes = LOG.group("subscribes")
-subscribes.comes(1, "a", topics=["x", "y"])
+subscribes.joins(1, "a", topics=["x", "y"])
 subscribes.epoch(1, 1)
-subscribes.comes(2, "a", topics=["y", "x"], subscribedTopicRegex="")
+subscribes.joins(2, "a", topics=["y", "x"], subscribedTopicRegex="")
 subscribes.epoch(2, 2)
-subscribes.comes(3, "a", topics=["y"])
+subscribes.joins(3, "a", topics=["y"])
 subscribes.epoch(3, 3)
 subscribes.event(4, PATTERN, None, {"topics": ["x"], "version": 1})
 subscribes.epoch(4, 4)
 subscribes.epoch(5, 5, metadata_hash=2)
 
 
-def test_subscriptions_patterns_and_topics_are_causes(told: Made) -> None:
-    told.check(
+def test_subscriptions_patterns_and_topics_are_causes(table: MadeTable) -> None:
+    table.check(
         "subscribes",
         "generation causes",
         (1, ["joined"]),
@@ -123,24 +123,24 @@ def test_subscriptions_patterns_and_topics_are_causes(told: Made) -> None:
 
 
 static = LOG.group("static")
-static.comes(1, "i-1", instanceId="i", clientId="c")
-static.comes(1, "x-1", clientId="x")
+static.joins(1, "i-1", instanceId="i", clientId="c")
+static.joins(1, "x-1", clientId="x")
 static.epoch(1, 1)
-static.has(1, "i-1", 1, [0])
-static.has(1, "x-1", 1, [1])
-static.has(2, "i-1", -2, [0])
-static.goes(3, "x-1")
+static.owns(1, "i-1", 1, [0])
+static.owns(1, "x-1", 1, [1])
+static.owns(2, "i-1", -2, [0])
+static.leaves(3, "x-1")
 static.epoch(3, 2)
-static.goes(4, "i-1")
-static.comes(4, "i-2", instanceId="i", clientId="c")
-static.comes(4, "x-2", clientId="x")
+static.leaves(4, "i-1")
+static.joins(4, "i-2", instanceId="i", clientId="c")
+static.joins(4, "x-2", clientId="x")
 static.epoch(4, 3)
-static.has(5, "i-2", 3, [0])
-static.has(5, "x-2", 3, [1])
+static.owns(5, "i-2", 3, [0])
+static.owns(5, "x-2", 3, [1])
 
 
-def test_a_static_member_that_is_away_is_not_waited_for_and_returns(told: Made) -> None:
-    told.check(
+def test_a_static_member_that_is_away_is_not_waited_for_and_returns(table: MadeTable) -> None:
+    table.check(
         "static",
         f"{WHEN} members causes moved_partitions",
         (1, None, at(1), at(1), 0, 2, ["joined"], 0),
@@ -150,19 +150,19 @@ def test_a_static_member_that_is_away_is_not_waited_for_and_returns(told: Made) 
 
 
 made_again = LOG.group("made again")
-made_again.comes(1, "a")
+made_again.joins(1, "a")
 made_again.epoch(1, 5)
-made_again.has(1, "a", 5, [0])
-made_again.goes(2, "a")
+made_again.owns(1, "a", 5, [0])
+made_again.leaves(2, "a")
 made_again.epoch(2, 6)
 made_again.event(3, GROUP_EPOCH, None, None)
-made_again.comes(4, "a")
+made_again.joins(4, "a")
 made_again.epoch(4, 1)
-made_again.has(4, "a", 1, [0])
+made_again.owns(4, "a", 1, [0])
 
 
-def test_a_deletion_is_no_rebalance_and_what_comes_after_it_has_nothing_before(told: Made) -> None:
-    told.check(
+def test_a_deletion_is_no_rebalance_and_what_comes_after_it_has_nothing_before(table: MadeTable) -> None:
+    table.check(
         "made again",
         "generation from_generation causes moved_partitions",
         (5, None, ["joined"], 0),
@@ -174,17 +174,17 @@ def test_a_deletion_is_no_rebalance_and_what_comes_after_it_has_nothing_before(t
 upgraded = LOG.group("upgraded")
 upgraded.generation(1, 1, [member("a", [0])])
 upgraded.deleted(2)
-upgraded.comes(2, "a")
+upgraded.joins(2, "a")
 upgraded.epoch(2, 1)
-upgraded.has(2, "a", 1, [0])
-upgraded.comes(2, "b")
+upgraded.owns(2, "a", 1, [0])
+upgraded.joins(2, "b")
 upgraded.epoch(2, 2)
-upgraded.has(3, "a", 2, [0])
-upgraded.has(3, "b", 2, [])
+upgraded.owns(3, "a", 2, [0])
+upgraded.owns(3, "b", 2, [])
 
 
-def test_a_change_of_the_groups_kind_is_no_rebalance(told: Made) -> None:
-    told.check(
+def test_a_change_of_the_groups_kind_is_no_rebalance(table: MadeTable) -> None:
+    table.check(
         "upgraded",
         f"generation joined {WHEN.removeprefix('generation ')}",
         (1, ["a"], None, at(1), at(1), 0),
@@ -201,8 +201,8 @@ for epoch, name in enumerate("ab", start=1):
         shares.event(epoch, SHARE_CURRENT, each, {"memberEpoch": epoch, "state": 0, "assignedPartitions": given})
 
 
-def test_nothing_moves_in_a_share_group(told: Made) -> None:
-    told.check(
+def test_nothing_moves_in_a_share_group(table: MadeTable) -> None:
+    table.check(
         "shares",
         "generation causes members duration_ms moved_partitions",
         (1, ["joined"], 1, 0, None),
@@ -220,8 +220,8 @@ streams.event(5, 19, "a", {"clientId": "c", "clientHost": "/h", "topologyEpoch":
 streams.event(5, 17, None, {"epoch": 3, "metadataHash": 1})
 
 
-def test_a_streams_group_has_epochs_too(told: Made) -> None:
-    told.check(
+def test_a_streams_group_has_epochs_too(table: MadeTable) -> None:
+    table.check(
         "streams",
         "generation causes duration_ms moved_partitions",
         (2, ["joined"], 3000, None),

@@ -6,8 +6,8 @@ from typing import Any, Final
 from pyspark.sql import DataFrame, SparkSession
 
 from kcoord.pipeline.schemas import LAG, LOG_ENDS, REBALANCES
-from kcoord.pipeline.transforms.stuck import never_caught_up, standing_partitions
-from kcoord.pipeline.transforms.unstable import flapping_members, restless_groups
+from kcoord.pipeline.transforms.stuck import never_caught_up, stuck_partitions
+from kcoord.pipeline.transforms.unstable import flapping_members, unstable_groups
 from tests.pipeline.transforms.histories import at, frame_of
 from tests.pipeline.transforms.lags import behind, check, deleted
 
@@ -27,7 +27,7 @@ def test_the_groups_with_the_most_rebalances_are_the_most_restless(spark: SparkS
         rebalance("a", 50, generation=2, from_generation=2, causes=["static returned"], duration_ms=0),
         rebalance("only returns", 50, generation=2, from_generation=2, causes=["static returned"]),
     ]
-    found = restless_groups(frame_of(spark, REBALANCES, rows), hours=4.0, most=2)
+    found = unstable_groups(frame_of(spark, REBALANCES, rows), hours=4.0, most=2)
     check(
         found,
         "group rebalances per_hour causes lost_ms longest_ms pause_ms moved_partitions",
@@ -37,7 +37,7 @@ def test_the_groups_with_the_most_rebalances_are_the_most_restless(spark: SparkS
 
 
 def test_nothing_is_restless_where_nothing_happened(spark: SparkSession) -> None:
-    check(restless_groups(frame_of(spark, REBALANCES, []), hours=1.0), "group")
+    check(unstable_groups(frame_of(spark, REBALANCES, []), hours=1.0), "group")
 
 
 Stay = tuple[str, str, str | None, str, float, float | None]
@@ -142,7 +142,7 @@ def test_a_partition_stands_from_when_there_is_something_to_read(spark: SparkSes
         {"topic": "orders", "partition": 0, "base_offset": 0, "end_offset": 100, "last_at": at(10)},
         {"topic": "orders", "partition": 0, "base_offset": 100, "end_offset": 120, "last_at": at(2000)},
     ]
-    found = standing_partitions(
+    found = stuck_partitions(
         frame_of(spark, LAG, rows),
         frame_of(spark, LOG_ENDS, ends),
         longer_than=timedelta(seconds=600) - timedelta(milliseconds=1),
@@ -172,9 +172,9 @@ def test_an_offset_that_is_deleted_stands_still_no_more(spark: SparkSession) -> 
     lag, ends = frame_of(spark, LAG, rows), frame_of(spark, LOG_ENDS, WRITTEN)
     columns = "group committed lag since until stood_ms"
     again = ("again", 40, 80, at(4000), None, 1_000_000)
-    check(standing_partitions(lag, ends, longer_than=timedelta(minutes=1)), columns, again)
+    check(stuck_partitions(lag, ends, longer_than=timedelta(minutes=1)), columns, again)
     gone = ("deleted", 40, 60, at(20), at(30), 10_000)
-    check(standing_partitions(lag, ends, longer_than=timedelta(seconds=9)), columns, again, gone)
+    check(stuck_partitions(lag, ends, longer_than=timedelta(seconds=9)), columns, again, gone)
 
 
 def test_who_stands_still_in_the_time_that_is_asked_for_may_have_begun_before_it(spark: SparkSession) -> None:
@@ -186,9 +186,9 @@ def test_who_stands_still_in_the_time_that_is_asked_for_may_have_begun_before_it
     lag, ends = frame_of(spark, LAG, rows), frame_of(spark, LOG_ENDS, WRITTEN)
     columns = "group committed lag since until stood_ms"
     dead = ("dead", 40, 80, at(0), None, 5_000_000)
-    check(standing_partitions(lag, ends, since=at(3600)), columns, dead)
-    check(standing_partitions(lag, ends, since=at(900)), columns, dead, ("went on", 40, 60, at(0), at(1000), 1_000_000))
-    check(standing_partitions(lag, ends, until=at(1000)), columns)
+    check(stuck_partitions(lag, ends, since=at(3600)), columns, dead)
+    check(stuck_partitions(lag, ends, since=at(900)), columns, dead, ("went on", 40, 60, at(0), at(1000), 1_000_000))
+    check(stuck_partitions(lag, ends, until=at(1000)), columns)
 
 
 def test_who_has_read_all_of_a_topic_that_was_made_anew_does_not_stand_still(spark: SparkSession) -> None:
@@ -197,4 +197,4 @@ def test_who_has_read_all_of_a_topic_that_was_made_anew_does_not_stand_still(spa
         {"topic": "orders", "partition": 0, "base_offset": 0, "end_offset": 10, "last_at": at(1000)},
     ]
     lag = frame_of(spark, LAG, [behind("new", 100, 10, 990, next_at=at(0)), behind("old", 100, 5, 995, next_at=at(0))])
-    check(standing_partitions(lag, frame_of(spark, LOG_ENDS, ends)), "group committed lag", ("old", 5, 5))
+    check(stuck_partitions(lag, frame_of(spark, LOG_ENDS, ends)), "group committed lag", ("old", 5, 5))

@@ -7,18 +7,18 @@ from pyspark.sql import SparkSession
 
 from kcoord.pipeline.schemas import LAG
 from kcoord.pipeline.transforms.lag import lag
-from tests.pipeline.transforms.histories import DAY, Log, Made, at, types_of, types_of_table
+from tests.pipeline.transforms.histories import DAY, Log, MadeTable, at, types_of, types_of_table
 
 LOG = Log()
 BEHIND = "at committed log_end lag lag_ms next_at"
 
 
 @pytest.fixture(scope="module")
-def behind(spark: SparkSession) -> Iterator[Made]:
+def behind(spark: SparkSession) -> Iterator[MadeTable]:
     frames = LOG.frames(spark)
     made = lag(frames["commits"], frames["log_ends"]).cache()
     assert types_of(made) == types_of_table(LAG)
-    yield Made(made)
+    yield MadeTable(made)
     made.unpersist()
 
 
@@ -35,7 +35,9 @@ reader.commit(50, None, topic="steady")
 LOG.again("reader")
 
 
-def test_a_commit_has_the_end_that_the_log_had_and_the_age_of_the_first_record_that_was_not_read(behind: Made) -> None:
+def test_a_commit_has_the_end_that_the_log_had_and_the_age_of_the_first_record_that_was_not_read(
+    behind: MadeTable,
+) -> None:
     behind.check(
         "reader",
         f"{BEHIND} date",
@@ -52,7 +54,7 @@ same.commit(25, 100, topic="steady")
 same.commit(25, 2, topic="steady", partition=1)
 
 
-def test_groups_and_partitions_do_not_mix(behind: Made) -> None:
+def test_groups_and_partitions_do_not_mix(behind: MadeTable) -> None:
     behind.check(
         "same offset, other group",
         f"partition {BEHIND}",
@@ -66,7 +68,7 @@ early.commit(5, 50, topic="steady")
 early.commit(5, 50, topic="unseen")
 
 
-def test_what_is_not_known_of_a_log_is_null(behind: Made) -> None:
+def test_what_is_not_known_of_a_log_is_null(behind: MadeTable) -> None:
     behind.check(
         "early",
         f"topic {BEHIND}",
@@ -79,7 +81,7 @@ ahead = LOG.group("ahead")
 ahead.commit(15, 180, topic="steady")
 
 
-def test_a_commit_ahead_of_what_the_times_tell_has_no_lag(behind: Made) -> None:
+def test_a_commit_ahead_of_what_the_times_tell_has_no_lag(behind: MadeTable) -> None:
     behind.check("ahead", BEHIND, (at(15), 180, 100, 0, 0, at(20)))
 
 
@@ -90,7 +92,7 @@ holes.commit(30, 7, topic="holes")
 holes.commit(30, 65, topic="holes")
 
 
-def test_a_record_that_is_not_there_any_more_is_not_waited_for(behind: Made) -> None:
+def test_a_record_that_is_not_there_any_more_is_not_waited_for(behind: MadeTable) -> None:
     behind.check("holes", BEHIND, (at(30), 7, 90, 83, 20_000, at(10)), (at(30), 65, 90, 25, 10_000, at(20)))
 
 
@@ -104,7 +106,7 @@ backfilled.commit(150, 10, topic="backfilled")
 backfilled.commit(150, 20, topic="backfilled")
 
 
-def test_a_batch_is_written_after_those_before_it_whatever_its_own_time_is(behind: Made) -> None:
+def test_a_batch_is_written_after_those_before_it_whatever_its_own_time_is(behind: MadeTable) -> None:
     behind.check(
         "backfilled",
         BEHIND,
@@ -119,7 +121,7 @@ timeless.commit(25, 100, topic="steady", committed_at=None)
 timeless.commit(None, 100, topic="steady")
 
 
-def test_a_commit_without_a_time_has_that_of_its_record_or_is_left_out(behind: Made) -> None:
+def test_a_commit_without_a_time_has_that_of_its_record_or_is_left_out(behind: MadeTable) -> None:
     behind.check("timeless", "at lag", (at(25), 100))
 
 
@@ -128,7 +130,7 @@ twice.commit(25, 100, topic="steady")
 twice.commit(25, 100, topic="steady")
 
 
-def test_two_commits_of_the_same_moment_are_two_rows(behind: Made) -> None:
+def test_two_commits_of_the_same_moment_are_two_rows(behind: MadeTable) -> None:
     behind.check("twice", "at lag", (at(25), 100), (at(25), 100))
 
 
@@ -139,7 +141,7 @@ anew.commit(100, 400, topic="anew")
 anew.commit(250, 10, topic="anew")
 
 
-def test_a_topic_that_was_made_anew_ends_where_its_newest_batch_does(behind: Made) -> None:
+def test_a_topic_that_was_made_anew_ends_where_its_newest_batch_does(behind: MadeTable) -> None:
     behind.check("anew", "at committed log_end lag", (at(100), 400, 1000, 600), (at(250), 10, 10, 0))
 
 
@@ -148,5 +150,5 @@ expired.commit(25, 100, topic="steady")
 expired.commit(35, None, topic="steady", committed_at=None)
 
 
-def test_a_tombstone_has_the_time_of_its_record(behind: Made) -> None:
+def test_a_tombstone_has_the_time_of_its_record(behind: MadeTable) -> None:
     behind.check("expired", "at committed lag", (at(25), 100, 100), (at(35), None, None))

@@ -21,6 +21,6 @@ def test_less_than_an_hour_counts_as_one() -> None:
 
 
 def test_two_periods_are_one_from_the_first_to_the_last() -> None:
-    assert FOUR_HOURS.with_(Period(first=at(60), last=at(5 * HOUR))) == Period(first=at(0), last=at(5 * HOUR))
-    assert Period().with_(FOUR_HOURS) == FOUR_HOURS.with_(Period()) == FOUR_HOURS
-    assert Period().with_(Period()) == Period()
+    assert FOUR_HOURS.merged_with(Period(first=at(60), last=at(5 * HOUR))) == Period(first=at(0), last=at(5 * HOUR))
+    assert Period().merged_with(FOUR_HOURS) == FOUR_HOURS.merged_with(Period()) == FOUR_HOURS
+    assert Period().merged_with(Period()) == Period()

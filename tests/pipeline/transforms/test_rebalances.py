@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 from kcoord.pipeline.schemas import REBALANCES
 from kcoord.pipeline.transforms.events import topic_names
 from kcoord.pipeline.transforms.rebalances import rebalances
-from tests.pipeline.transforms.histories import DAY, Log, Made, at, member, stranger, types_of, types_of_table
+from tests.pipeline.transforms.histories import DAY, Log, MadeTable, at, member, stranger, types_of, types_of_table
 
 LOG = Log()
 WHEN = "generation from_generation started_at ended_at duration_ms"
@@ -16,12 +16,12 @@ WHY = "generation causes joined left members"
 
 
 @pytest.fixture(scope="module")
-def told(spark: SparkSession) -> Iterator[Made]:
+def table(spark: SparkSession) -> Iterator[MadeTable]:
     frames = LOG.frames(spark)
     names = topic_names(frames["commits"], frames["group_events"])
     made = rebalances(frames["generations"], frames["group_events"], frames["commits"], names).cache()
     assert types_of(made) == types_of_table(REBALANCES)
-    yield Made(made)
+    yield MadeTable(made)
     made.unpersist()
 
 
@@ -35,8 +35,10 @@ new.deleted(40)
 LOG.again("new")
 
 
-def test_the_first_generation_begins_when_the_group_is_written_and_others_when_all_have_joined(told: Made) -> None:
-    told.check(
+def test_the_first_generation_begins_when_the_group_is_written_and_others_when_all_have_joined(
+    table: MadeTable,
+) -> None:
+    table.check(
         "new",
         f"{WHEN} date",
         (1, 0, at(1), at(4.5), 3500, DAY),
@@ -46,8 +48,8 @@ def test_the_first_generation_begins_when_the_group_is_written_and_others_when_a
     )
 
 
-def test_members_that_come_and_go_are_causes(told: Made) -> None:
-    told.check(
+def test_members_that_come_and_go_are_causes(table: MadeTable) -> None:
+    table.check(
         "new",
         f"{WHY} moved_partitions",
         (1, ["joined"], ["a"], [], 1, 0),
@@ -62,8 +64,8 @@ long_ago.generation(1, 0, [])
 long_ago.generation(500, 1, [member("a")], join_ended=499)
 
 
-def test_a_group_that_was_made_longer_ago_than_members_wait_did_not_begin_to_join_then(told: Made) -> None:
-    told.check("long ago", WHEN, (1, 0, at(499), at(500), 1000))
+def test_a_group_that_was_made_longer_ago_than_members_wait_did_not_begin_to_join_then(table: MadeTable) -> None:
+    table.check("long ago", WHEN, (1, 0, at(499), at(500), 1000))
 
 
 old_broker = LOG.group("old broker")
@@ -71,8 +73,8 @@ old_broker.generation(1, 1, [member("a")])
 old_broker.log.rows["generations"][-1]["state_since"] = None
 
 
-def test_records_without_a_time_of_their_state_do_not_tell_when_it_began(told: Made) -> None:
-    told.check("old broker", f"{WHEN} causes", (1, None, None, at(1), None, ["joined"]))
+def test_records_without_a_time_of_their_state_do_not_tell_when_it_began(table: MadeTable) -> None:
+    table.check("old broker", f"{WHEN} causes", (1, None, None, at(1), None, ["joined"]))
 
 
 cut = LOG.group("cut")
@@ -82,14 +84,14 @@ emptied = LOG.group("cut when empty")
 emptied.generation(1, 57, [])
 
 
-def test_what_was_before_the_first_record_of_a_log_is_not_known(told: Made) -> None:
-    told.check(
+def test_what_was_before_the_first_record_of_a_log_is_not_known(table: MadeTable) -> None:
+    table.check(
         "cut",
         f"{WHY} moved_partitions from_generation",
         (57, ["unknown"], None, None, 1, None, None),
         (58, ["joined"], ["b"], [], 2, 0, 57),
     )
-    told.check("cut when empty", f"{WHY} moved_partitions", (57, ["left"], None, None, 0, None))
+    table.check("cut when empty", f"{WHY} moved_partitions", (57, ["left"], None, None, 0, None))
 
 
 again = LOG.group("again")
@@ -98,8 +100,8 @@ again.deleted(2)
 again.generation(3, 1, [member("b", [0])])
 
 
-def test_a_group_that_is_made_again_has_nothing_before_it(told: Made) -> None:
-    told.check(
+def test_a_group_that_is_made_again_has_nothing_before_it(table: MadeTable) -> None:
+    table.check(
         "again",
         f"{WHY} moved_partitions from_generation",
         (9, ["unknown"], None, None, 1, None, None),
@@ -114,8 +116,10 @@ restart.generation(3, 3, [member("a-3", client_id="a"), member("a-4", client_id=
 restart.generation(4, 4, [member("a-5", client_id="a", host="/10.0.0.2")])
 
 
-def test_one_that_went_and_one_that_came_from_the_same_host_with_the_same_client_id_is_replaced(told: Made) -> None:
-    told.check(
+def test_one_that_went_and_one_that_came_from_the_same_host_with_the_same_client_id_is_replaced(
+    table: MadeTable,
+) -> None:
+    table.check(
         "restart",
         WHY,
         (1, ["joined"], ["a-1", "b-1"], [], 2),
@@ -131,8 +135,8 @@ static.generation(5, 1, [member("i-2", [0], instance_id="i"), member("j-1", [1],
 static.generation(9, 2, [member("i-3", [1], instance_id="i"), member("j-1", [0], instance_id="j")])
 
 
-def test_a_static_member_that_comes_back_makes_no_generation_and_is_the_same_owner(told: Made) -> None:
-    told.check(
+def test_a_static_member_that_comes_back_makes_no_generation_and_is_the_same_owner(table: MadeTable) -> None:
+    table.check(
         "static",
         f"{WHEN} causes joined left moved_partitions",
         (1, None, at(1), at(1), 0, ["joined"], ["i-1", "j-1"], [], 0),
@@ -148,8 +152,8 @@ subscribed.generation(3, 3, [member("a", topics=["x", "y"]), member("b", topics=
 subscribed.generation(4, 4, [member("a", topics=["x", "y"]), member("b", topics=["z"]), member("c", topics=["q"])])
 
 
-def test_a_member_that_stays_and_subscribes_to_something_else_is_a_cause(told: Made) -> None:
-    told.check(
+def test_a_member_that_stays_and_subscribes_to_something_else_is_a_cause(table: MadeTable) -> None:
+    table.check(
         "subscribed",
         "generation causes",
         (1, ["joined"]),
@@ -164,8 +168,8 @@ connect.generation(1, 1, [stranger("a")], protocol_type="connect")
 connect.generation(2, 2, [stranger("a")], protocol_type="connect")
 
 
-def test_what_nobody_can_read_is_no_change_of_a_subscription(told: Made) -> None:
-    told.check("connect", "generation causes moved_partitions", (1, ["joined"], 0), (2, ["unknown"], 0))
+def test_what_nobody_can_read_is_no_change_of_a_subscription(table: MadeTable) -> None:
+    table.check("connect", "generation causes moved_partitions", (1, ["joined"], 0), (2, ["unknown"], 0))
 
 
 cooperative = LOG.group("cooperative")
@@ -176,8 +180,8 @@ cooperative.generation(4, 4, [member("a", [0]), member("b", [1, 2])])
 cooperative.generation(5, 5, [member("a", [0]), member("b", [1])])
 
 
-def test_a_partition_that_is_taken_in_one_generation_and_given_in_the_next_moves_once(told: Made) -> None:
-    told.check(
+def test_a_partition_that_is_taken_in_one_generation_and_given_in_the_next_moves_once(table: MadeTable) -> None:
+    table.check(
         "cooperative",
         "generation causes moved_partitions",
         (1, ["joined"], 0),
@@ -195,9 +199,9 @@ skipped.generation(3, 4, [member("a"), member("b")])
 
 
 def test_generations_without_a_plan_are_left_out_and_a_record_that_says_nothing_new_is_no_rebalance(
-    told: Made,
+    table: MadeTable,
 ) -> None:
-    told.check("skipped", "generation from_generation", (1, None), (4, 1))
+    table.check("skipped", "generation from_generation", (1, None), (4, 1))
 
 
 paused = LOG.group("paused")
@@ -217,8 +221,8 @@ paused.generation(100, 7, [member("d", [0])])
 LOG.again("paused")
 
 
-def test_a_pause_is_from_the_last_commit_to_the_next_and_counts_once(told: Made) -> None:
-    told.check(
+def test_a_pause_is_from_the_last_commit_to_the_next_and_counts_once(table: MadeTable) -> None:
+    table.check(
         "paused",
         "generation pause_ms",
         (1, None),  # the group begins
@@ -237,8 +241,8 @@ timeless.generation(None, 1, [member("a", [0])])
 timeless.generation(None, 2, [member("b", [0])])
 
 
-def test_what_has_no_time_has_an_order(told: Made) -> None:
-    told.check(
+def test_what_has_no_time_has_an_order(table: MadeTable) -> None:
+    table.check(
         "timeless",
         f"{WHEN} causes moved_partitions date",
         (1, None, None, None, None, ["joined"], 0, None),

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from kcoord.pipeline.report.charts.scales import Tick, TimeScale
-from kcoord.pipeline.report.elements import Child, Markup, el, together
+from kcoord.pipeline.report.elements import Child, Markup, concatenate, el
 from kcoord.pipeline.report.style import COLORS
 
 _AXIS_HEIGHT: Final = 30
@@ -24,11 +24,11 @@ def figure(rows: Iterable[Markup], scale: TimeScale, *, legend: Markup | None = 
     )
 
 
-def row(label: Child, shapes: Iterable[Markup], scale: TimeScale, *, height: int, told: str) -> Markup:
+def row(label: Child, shapes: Iterable[Markup], scale: TimeScale, *, height: int, description: str) -> Markup:
     """Renders one strip next to its label. Screen readers read the `description`."""
     grid = (_upright(tick) for tick in scale.ticks())
-    strip = el("svg", *grid, *shapes, height=height, role="img", aria_label=told)
-    return together(el("div", label, class_="label"), strip)
+    strip = el("svg", *grid, *shapes, height=height, role="img", aria_label=description)
+    return concatenate(el("div", label, class_="label"), strip)
 
 
 def head(text: Child) -> Markup:
@@ -39,7 +39,7 @@ def head(text: Child) -> Markup:
 def time_axis(scale: TimeScale) -> Markup:
     """Renders the axis of time."""
     labels = [_time_label(number, tick) for number, tick in enumerate(scale.ticks())]
-    return together(
+    return concatenate(
         el("div", class_="label"), el("svg", *labels, height=_AXIS_HEIGHT, role="img", aria_label="the axis of time")
     )
 
@@ -64,4 +64,4 @@ def _time_label(number: int, tick: Tick) -> Markup:
     anchor = "start" if tick.percent < 4 else "end" if tick.percent > 96 else "middle"
     is_odd = number % 2 == 1
     label = el("text", tick.label, x=at, y=12, text_anchor=anchor, class_="axis odd" if is_odd else "axis")
-    return together(label, el("text", tick.day, x=at, y=26, text_anchor=anchor, class_="axis") if tick.day else None)
+    return concatenate(label, el("text", tick.day, x=at, y=26, text_anchor=anchor, class_="axis") if tick.day else None)

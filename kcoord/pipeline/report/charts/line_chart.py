@@ -23,32 +23,38 @@ class Line:
     points: Sequence[Point]
 
 
-def lines_picture(
-    lines: Sequence[Line], times: TimeScale, numbers: NumberScale, *, told: str, caption: Child
+def line_chart(
+    lines: Sequence[Line], times: TimeScale, numbers: NumberScale, *, description: str, caption: Child
 ) -> Markup:
     """Draws lines of different color and dash, the first one thicker; the legend is below them."""
     paths = [
-        el("path", class_=f"line {_look(number)}", d=_line_path(line.points, times, numbers))
+        el("path", class_=f"line {_style(number)}", d=_line_path(line.points, times, numbers))
         for number, line in enumerate(lines)
     ]
     legend = el("ul", *(_legend(number, line) for number, line in enumerate(lines)), class_="legend")
-    drawn = _row(paths, times, numbers, told)
+    drawn = _row(paths, times, numbers, description)
     return figure([drawn], times, legend=legend, caption=caption)
 
 
-def steps_picture(
-    points: Sequence[Point], piece: timedelta, times: TimeScale, numbers: NumberScale, *, told: str, caption: Child
+def step_chart(
+    points: Sequence[Point],
+    piece: timedelta,
+    times: TimeScale,
+    numbers: NumberScale,
+    *,
+    description: str,
+    caption: Child,
 ) -> Markup:
     """Draws a column for each piece of the time. A piece without a point counts as zero."""
     path = el("path", class_="area c0", d=_columns_path(points, piece, times, numbers))
-    return figure([_row([path], times, numbers, told)], times, caption=caption)
+    return figure([_row([path], times, numbers, description)], times, caption=caption)
 
 
-def _row(paths: Iterable[Markup], times: TimeScale, numbers: NumberScale, told: str) -> Markup:
+def _row(paths: Iterable[Markup], times: TimeScale, numbers: NumberScale, description: str) -> Markup:
     levels = [el("line", class_="grid", x1=0, x2="100%", y1=y, y2=y) for y in map(_level, numbers.ticks())]
     box = f"0 0 {_BOX} {_BOX}"
     inner = el("svg", *paths, viewBox=box, preserveAspectRatio="none", width="100%", height=_HEIGHT)
-    return row(_number_axis(numbers), [*levels, inner], times, height=_HEIGHT, told=told)
+    return row(_number_axis(numbers), [*levels, inner], times, height=_HEIGHT, description=description)
 
 
 def _number_axis(numbers: NumberScale) -> Markup:
@@ -63,13 +69,13 @@ def _level(tick: Tick) -> str:
     return percent(tick.percent)
 
 
-def _look(number: int) -> str:
+def _style(number: int) -> str:
     return f"{color_class(number)} d{number % _DASHES}"
 
 
 def _legend(number: int, line: Line) -> Markup:
     swatch = el(
-        "svg", el("line", class_=f"line {_look(number)}", x1=2, x2="98%", y1=6, y2=6), height=12, aria_hidden="true"
+        "svg", el("line", class_=f"line {_style(number)}", x1=2, x2="98%", y1=6, y2=6), height=12, aria_hidden="true"
     )
     return el("li", swatch, el("span", line.label))
 

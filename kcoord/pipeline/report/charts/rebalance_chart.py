@@ -7,8 +7,8 @@ from typing import Final
 from kcoord.admin.formatting import format_count
 from kcoord.pipeline.report.charts.chart_layout import color_class, figure, percent, row
 from kcoord.pipeline.report.charts.scales import TimeScale
-from kcoord.pipeline.report.elements import Markup, el, together
-from kcoord.pipeline.report.formatting import duration, moment, named, number, short_name
+from kcoord.pipeline.report.elements import Markup, concatenate, el
+from kcoord.pipeline.report.formatting import format_duration, format_name, format_number, format_time, shorten_name
 from kcoord.pipeline.report.model import GroupFacts, RebalanceMark
 
 CAUSES: Final = (
@@ -21,22 +21,22 @@ _HEIGHT: Final = 18
 _THINNEST: Final = 0.25  # percent: a rebalance of a second must be visible in a chart of a month
 
 
-def causes_picture(marks: Sequence[RebalanceMark], scale: TimeScale) -> Markup:
+def causes_chart(marks: Sequence[RebalanceMark], scale: TimeScale) -> Markup:
     """Draws a strip for each cause."""
-    causes = sorted({mark.cause for mark in marks}, key=_lane)
-    rows = (_lane_row(cause, [mark for mark in marks if mark.cause == cause], scale) for cause in causes)
+    causes = sorted({mark.cause for mark in marks}, key=_cause_order)
+    rows = (_cause_row(cause, [mark for mark in marks if mark.cause == cause], scale) for cause in causes)
     return figure(rows, scale, caption="Each lane is a cause; a rebalance with several is in several lanes.")
 
 
-def groups_picture(groups: Iterable[tuple[str, GroupFacts]], scale: TimeScale) -> Markup:
+def groups_chart(groups: Iterable[tuple[str, GroupFacts]], scale: TimeScale) -> Markup:
     """Draws a strip for each group, with a link to its page."""
     rows = (
         row(
-            el("a", named(short_name(facts.group)), href=f"#{anchor}"),
-            _shapes(facts.marks, scale, 0),
+            el("a", format_name(shorten_name(facts.group)), href=f"#{anchor}"),
+            _mark_shapes(facts.marks, scale, 0),
             scale,
             height=_HEIGHT,
-            told=f"{short_name(facts.group)}: {format_count(facts.rebalance_count, 'rebalance')}",
+            description=f"{shorten_name(facts.group)}: {format_count(facts.rebalance_count, 'rebalance')}",
         )
         for anchor, facts in groups
     )
@@ -48,23 +48,25 @@ def cause_color(cause: str) -> int:
     return CAUSES.index(cause) if cause in CAUSES else _OTHER
 
 
-def _lane(cause: str) -> tuple[int, str]:
+def _cause_order(cause: str) -> tuple[int, str]:
     return cause_color(cause), cause
 
 
-def _lane_row(cause: str, marks: Sequence[RebalanceMark], scale: TimeScale) -> Markup:
+def _cause_row(cause: str, marks: Sequence[RebalanceMark], scale: TimeScale) -> Markup:
     count = sum(mark.rebalances for mark in marks)
-    label = together(short_name(cause), " ", el("span", number(count), class_=f"tag {color_class(cause_color(cause))}"))
-    told = f"{short_name(cause)}: {format_count(count, 'rebalance')}"
-    return row(label, _shapes(marks, scale, cause_color(cause)), scale, height=_HEIGHT, told=told)
+    label = concatenate(
+        shorten_name(cause), " ", el("span", format_number(count), class_=f"tag {color_class(cause_color(cause))}")
+    )
+    description = f"{shorten_name(cause)}: {format_count(count, 'rebalance')}"
+    return row(label, _mark_shapes(marks, scale, cause_color(cause)), scale, height=_HEIGHT, description=description)
 
 
-def _shapes(marks: Iterable[RebalanceMark], scale: TimeScale, color: int) -> Iterator[Markup]:
+def _mark_shapes(marks: Iterable[RebalanceMark], scale: TimeScale, color: int) -> Iterator[Markup]:
     for mark in marks:
         start, end = scale.percent(mark.first), scale.percent(mark.last)
         yield el(
             "rect",
-            el("title", _say(mark)),
+            el("title", _mark_title(mark)),
             class_=f"mark {color_class(color)}",
             x=percent(start),
             y=2,
@@ -73,10 +75,10 @@ def _shapes(marks: Iterable[RebalanceMark], scale: TimeScale, color: int) -> Ite
         )
 
 
-def _say(mark: RebalanceMark) -> str:
-    times = _say_times(mark.first, mark.last)
-    return f"{short_name(mark.cause)}: {format_count(mark.rebalances, 'rebalance')}, {times}, {duration(mark.lost_ms)} in all"
+def _mark_title(mark: RebalanceMark) -> str:
+    times = _format_times(mark.first, mark.last)
+    return f"{shorten_name(mark.cause)}: {format_count(mark.rebalances, 'rebalance')}, {times}, {format_duration(mark.lost_ms)} in all"
 
 
-def _say_times(first: datetime, last: datetime) -> str:
-    return moment(first) if first == last else f"{moment(first)} to {moment(last)}"
+def _format_times(first: datetime, last: datetime) -> str:
+    return format_time(first) if first == last else f"{format_time(first)} to {format_time(last)}"

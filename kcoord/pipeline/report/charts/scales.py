@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from kcoord.admin.durations import format_duration
-from kcoord.pipeline.report.formatting import short_number
+from kcoord.pipeline.report.formatting import format_short_number
 
 _MONDAY: Final = datetime(1970, 1, 5, tzinfo=UTC)  # weeks are counted from here
 _DAY: Final = 86400.0
@@ -87,8 +87,8 @@ class NumberScale:
 
     def ticks(self) -> list[Tick]:
         values = [count * self.step for count in range(round(self.top / self.step) + 1)]
-        say = format_duration if self.is_seconds else short_number
-        return [Tick(percent=self.percent(value), label=say(value)) for value in values]
+        format_value = format_duration if self.is_seconds else format_short_number
+        return [Tick(percent=self.percent(value), label=format_value(value)) for value in values]
 
 
 def number_scale(largest: float, *, most: int = 4, is_whole: bool = True) -> NumberScale:
