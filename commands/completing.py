@@ -14,18 +14,18 @@ import click
 if TYPE_CHECKING:
     from kcoord.admin.cluster_client import ClusterClient
 
-PATIENCE: Final = 1.0  # seconds, unless KCOORD_COMPLETION_TIMEOUT is set
+DEFAULT_TIMEOUT: Final = 1.0  # seconds, unless KCOORD_COMPLETION_TIMEOUT is set
 
 
 def complete_groups(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    return _matching(incomplete, lambda: _of_cluster(ctx, lambda cluster: cluster.list_groups().found))
+    return _matching(incomplete, lambda: _names_in_cluster(ctx, lambda cluster: cluster.list_groups().found))
 
 
 def complete_topics(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    return _matching(incomplete, lambda: _of_cluster(ctx, lambda cluster: cluster.topics().found))
+    return _matching(incomplete, lambda: _names_in_cluster(ctx, lambda cluster: cluster.topics().found))
 
 
-def _of_cluster(ctx: click.Context, names: "Callable[[ClusterClient], Iterable[str]]") -> Iterable[str]:
+def _names_in_cluster(ctx: click.Context, names: "Callable[[ClusterClient], Iterable[str]]") -> Iterable[str]:
     from kcoord.admin.opening import open_cluster
 
     from .options.connection_options import connection
@@ -37,7 +37,7 @@ def _of_cluster(ctx: click.Context, names: "Callable[[ClusterClient], Iterable[s
 def _matching(incomplete: str, find: Callable[[], Iterable[str]]) -> list[str]:
     """Returns the names that start with the incomplete word, without those that contain characters which a shell
     would interpret."""
-    return sorted(name for name in _soon(find) if name.startswith(incomplete) and _is_plain(name))
+    return sorted(name for name in _within_timeout(find) if name.startswith(incomplete) and _is_plain(name))
 
 
 def _is_plain(name: str) -> bool:
@@ -47,7 +47,7 @@ def _is_plain(name: str) -> bool:
     return name.isprintable() and not name.startswith("-") and shlex.quote(plain) == plain
 
 
-def _soon(find: Callable[[], Iterable[str]]) -> Iterable[str]:
+def _within_timeout(find: Callable[[], Iterable[str]]) -> Iterable[str]:
     """Returns the names that are found within the timeout, or nothing if the search takes longer or fails.
 
     The search runs in a daemon thread, which ends with the process.
@@ -57,21 +57,21 @@ def _soon(find: Callable[[], Iterable[str]]) -> Iterable[str]:
 
     found: SimpleQueue[Iterable[str]] = SimpleQueue()
 
-    def look() -> None:
+    def search() -> None:
         try:
             found.put(find())
         except Exception:
             found.put(())
 
-    Thread(target=look, daemon=True).start()
+    Thread(target=search, daemon=True).start()
     try:
-        return found.get(timeout=_patience())
+        return found.get(timeout=_timeout())
     except Empty:
         return ()
 
 
-def _patience() -> float:
+def _timeout() -> float:
     try:
         return float(os.environ["KCOORD_COMPLETION_TIMEOUT"])
     except (KeyError, ValueError):
-        return PATIENCE
+        return DEFAULT_TIMEOUT

@@ -41,18 +41,18 @@ class WholeLineBash(BashComplete):
     sign."""
 
     source_template = _BASH
-    _kept = ""
+    _prefix = ""
 
     def get_completion_args(self) -> tuple[list[str], str]:
         line = os.environ["COMP_LINE"]
         words = split_arg_string(line)[1:]
         incomplete = words.pop() if words and not line[-1].isspace() else ""
         before_colon, colon, _ = incomplete.rpartition("=")[2].rpartition(":")
-        self._kept = before_colon + colon
+        self._prefix = before_colon + colon
         return words, incomplete
 
     def format_completion(self, item: CompletionItem) -> str:
-        return f"{item.type},{item.value.removeprefix(self._kept)}"
+        return f"{item.type},{item.value.removeprefix(self._prefix)}"
 
 
 add_completion_class(WholeLineBash)

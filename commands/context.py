@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .options.connection_options import BOOTSTRAP, COMMAND_CONFIG, PAIRS, complete_contexts, given
+from .options.connection_options import BOOTSTRAP, COMMAND_CONFIG, PAIRS, command_line_options, complete_contexts
 from .options.shared_options import shared_options
-from .output.output import Column, Table, output_options, show, talk
+from .output.output import Column, Table, echo_err, output_options, show
 
 if TYPE_CHECKING:
     from kcoord.admin.connecting.contexts import Context, Contexts
@@ -45,24 +45,24 @@ def add(ctx: click.Context, name: str, replaces: bool) -> None:
     from kcoord.admin.connecting.connection import addresses
     from kcoord.admin.connecting.contexts import Context
 
-    asked = given(ctx)
-    if asked.bootstrap:
-        addresses(Setting(value=asked.bootstrap, origin="-b"))
-    path = asked.command_config
+    given = command_line_options(ctx)
+    if given.bootstrap:
+        addresses(Setting(value=given.bootstrap, origin="-b"))
+    path = given.command_config
     if path is not None and not path.expanduser().is_file():
         raise click.BadParameter(f"there is no file {path}", ctx, param_hint="--command-config")
-    if path is not None and not asked.bootstrap and not _says_where(path):
+    if path is not None and not given.bootstrap and not _has_bootstrap_servers(path):
         raise click.UsageError(f"{path} has no bootstrap.servers: say -b too", ctx)
     contexts = _load()
     if name in contexts.by_name and not replaces:
         raise click.UsageError(f"there is a context {name!r} already: --replace takes its place", ctx)
     added = Context(
-        bootstrap=asked.bootstrap,
+        bootstrap=given.bootstrap,
         command_config=path.expanduser().absolute() if path else None,
-        settings=dict(asked.pairs),
+        settings=dict(given.pairs),
     )
     _save(contexts.with_context(name, added))
-    talk(f"context {name}: {_where(added)}")
+    echo_err(f"context {name}: {_format_brokers(added)}")
 
 
 @context.command("use", short_help="Choose the context that counts where nothing else is said.")
@@ -74,7 +74,7 @@ def use(name: str) -> None:
     kcoord context use prod
     """
     _save(_load().with_current(name))
-    talk(f"context {name} is used from now on")
+    echo_err(f"context {name} is used from now on")
 
 
 @context.command("list", short_help="All contexts.")
@@ -95,7 +95,7 @@ def list_(ctx: click.Context) -> None:
     columns = [Column(" "), Column("NAME"), Column("BOOTSTRAP"), Column("COMMAND CONFIG")]
     document = [_document(name, each, contexts) for name, each in sorted(contexts.by_name.items())]
     if not rows:
-        talk("there are no contexts yet: kcoord context add NAME -b HOST:PORT makes one")
+        echo_err("there are no contexts yet: kcoord context add NAME -b HOST:PORT makes one")
     show(ctx, "contexts", {"contexts": document}, [Table(columns=columns, rows=rows)])
 
 
@@ -126,7 +126,7 @@ def remove(name: str) -> None:
     kcoord context remove test
     """
     _save(_load().without(name))
-    talk(f"context {name} is removed")
+    echo_err(f"context {name} is removed")
 
 
 def _document(name: str, found: "Context", contexts: "Contexts") -> dict[str, Any]:
@@ -144,13 +144,13 @@ def _document(name: str, found: "Context", contexts: "Contexts") -> dict[str, An
     }
 
 
-def _says_where(path: Path) -> bool:
+def _has_bootstrap_servers(path: Path) -> bool:
     from kcoord.java_properties import read_properties_file
 
     return any(each.name == "bootstrap.servers" for each in read_properties_file(path.expanduser()))
 
 
-def _where(added: "Context") -> str:
+def _format_brokers(added: "Context") -> str:
     return added.bootstrap or f"the bootstrap.servers of {added.command_config}"
 
 
@@ -159,7 +159,7 @@ def _load() -> "Contexts":
 
     path = _path()
     if warning := permission_warning(path):
-        talk(f"kcoord: {warning}")
+        echo_err(f"kcoord: {warning}")
     return load(path)
 
 

@@ -23,7 +23,7 @@ def demo() -> None:
     carries its offsets to another cluster. Each command line is printed before its output, to be copied. It takes some
     ten seconds, listens on free ports of this machine, and leaves nothing behind.
     """
-    signal.signal(signal.SIGTERM, _end)
+    signal.signal(signal.SIGTERM, _exit_on_signal)
     number = 0
     with closing(tour()) as events:
         for event in events:
@@ -56,6 +56,6 @@ def _show(event: Event, number: int) -> None:
             assert_never(event)
 
 
-def _end(number: int, frame: FrameType | None) -> None:
+def _exit_on_signal(number: int, frame: FrameType | None) -> None:
     """Ends the process by SystemExit, so that everything that was started is stopped first."""
     sys.exit(128 + number)

@@ -51,7 +51,7 @@ def _masked(text: str) -> str:
     return _SECRET.sub(rf"\1{HIDDEN}", _PRIVATE_KEY.sub(HIDDEN, text))
 
 
-def is_unread(*streams: TextIO) -> bool:
+def is_reader_gone(*streams: TextIO) -> bool:
     """Returns whether one of the streams is a pipe whose reader is gone. A BrokenPipeError may also come from a
     connection to a broker."""
     import select
@@ -81,9 +81,9 @@ def end_by_interrupt(interrupt: KeyboardInterrupt) -> int:
 
     On a terminal the line with ^C is ended. An interrupt that has its own exit code was reported already.
     """
-    told = getattr(interrupt, "exit_code", None)
-    if isinstance(told, int):
-        return told
+    exit_code = getattr(interrupt, "exit_code", None)
+    if isinstance(exit_code, int):
+        return exit_code
     if sys.stderr.isatty():
         click.echo(err=True)
     return 130

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple, Self
 
 from kcoord.admin.formatting import first_few, format_count
 
-from .output.output import talk
+from .output.output import echo_err
 
 SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 NOTHING_CHANGED: Final = "Interrupted: nothing was changed."
@@ -35,7 +35,7 @@ class Interrupts:
     def __init__(self) -> None:
         self._has_begun = False
         self._number: int | None = None
-        self._before: dict[int, object] = {}
+        self._previous_handlers: dict[int, object] = {}
 
     def begin(self) -> None:
         self._has_begun = True
@@ -54,20 +54,20 @@ class Interrupts:
             if before is signal.SIG_IGN:  # a shell starts background jobs like that
                 continue
             with suppress(ValueError):  # only the main thread can set signal handlers
-                signal.signal(number, self._hear)
-                self._before[number] = before
+                signal.signal(number, self._on_signal)
+                self._previous_handlers[number] = before
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        for number, before in self._before.items():
+        for number, before in self._previous_handlers.items():
             signal.signal(number, before)  # type: ignore[arg-type]
         if isinstance(error, KeyboardInterrupt) and not self._has_begun:
             _end_line_of_terminal()
-            talk(NOTHING_CHANGED)
+            echo_err(NOTHING_CHANGED)
 
-    def _hear(self, number: int, _: FrameType | None) -> None:
+    def _on_signal(self, number: int, _: FrameType | None) -> None:
         if not self._has_begun or self._number is not None:
             raise Interrupted(number)
         self._number = number
@@ -91,14 +91,14 @@ class Tally(NamedTuple):
 
 def format_interruption(tally: Tally, *, noun: str, verb: str) -> list[str]:
     """Formats lines such as "Interrupted: 17 of 2,000 groups were changed, 1,983 were not touched."."""
-    parts = [f"{tally.done:,} of {format_count(tally.total, noun)} {_was(tally.done)} {verb}"]
+    parts = [f"{tally.done:,} of {format_count(tally.total, noun)} {_was_or_were(tally.done)} {verb}"]
     if tally.in_part:
-        parts.append(f"{tally.in_part:,} {_was(tally.in_part)} {verb} in part")
+        parts.append(f"{tally.in_part:,} {_was_or_were(tally.in_part)} {verb} in part")
     if tally.uncertain:
         parts.append(f"{len(tally.uncertain):,} may be {verb} or not")
     if tally.refused:
-        parts.append(f"{tally.refused:,} {_was(tally.refused)} refused")
-    parts.append(f"{tally.untried:,} {_was(tally.untried)} not touched")
+        parts.append(f"{tally.refused:,} {_was_or_were(tally.refused)} refused")
+    parts.append(f"{tally.untried:,} {_was_or_were(tally.untried)} not touched")
     lines = [f"Interrupted: {', '.join(parts)}."]
     if tally.uncertain:
         names = ", ".join(first_few([repr(name) for name in tally.uncertain]))
@@ -106,7 +106,7 @@ def format_interruption(tally: Tally, *, noun: str, verb: str) -> list[str]:
     return lines
 
 
-def _was(count: int) -> str:
+def _was_or_were(count: int) -> str:
     return "was" if count == 1 else "were"
 
 
@@ -119,4 +119,4 @@ def _write_now(text: str) -> None:
 def _end_line_of_terminal() -> None:
     """Ends the line of the terminal on which ^C was printed."""
     if sys.stderr.isatty():
-        talk("")
+        echo_err("")

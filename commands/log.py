@@ -80,7 +80,7 @@ def _segments(path: Path) -> list[Path]:
     return segments
 
 
-def _complain(segment: Path, problem: Problem) -> None:
+def _report_problem(segment: Path, problem: Problem) -> None:
     click.echo(
         f"kcoord: {printable(str(segment))}: position {problem.position}: {printable(problem.message)}", err=True
     )
@@ -95,7 +95,7 @@ def _show_lines(dumps: Dumps) -> int:
         for each in dumped:
             if isinstance(each, Problem):
                 problems += 1
-                _complain(segment, each)
+                _report_problem(segment, each)
             click.echo(json_line({**FORMAT, "file": str(segment), **_each_json(each)}))
     return problems
 
@@ -110,7 +110,7 @@ def _show_json(dumps: Dumps) -> int:
         for each in dumped:
             if isinstance(each, Problem):
                 found.append(each)
-                _complain(segment, each)
+                _report_problem(segment, each)
                 continue
             click.echo(f"{comma}\n{json_line(batch_json(each))}", nl=False)
             comma = ","
@@ -138,7 +138,7 @@ def _show_table(dumps: Dumps) -> int:
         for each in dumped:
             if isinstance(each, Problem):
                 problems += 1
-                _complain(segment, each)
+                _report_problem(segment, each)
                 continue
             batch = paint(batch_line(each), "dim" if each.is_valid else "red", colored)
             write("".join(f"{text}\n" for text in [batch, *map(record_line, each.records)]))

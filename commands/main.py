@@ -10,11 +10,11 @@ from typing import Final, NoReturn
 
 import click
 
-from .errors import end_by_broken_pipe, end_by_interrupt, is_unread, line_of, traceback_of
+from .errors import end_by_broken_pipe, end_by_interrupt, is_reader_gone, line_of, traceback_of
 from .lazy import LazyGroup, Verb
 from .options.connection_options import DEBUG, connection_options
 from .options.shared_options import shared_values
-from .output.output import output_options, talk
+from .output.output import echo_err, output_options
 
 _verbs: Final = {
     "completion": Verb("completion", "completion", "Let the shell complete commands, groups, topics and contexts."),
@@ -32,7 +32,7 @@ _verbs: Final = {
     "users": Verb("users", "users", "Who may log in to serve and proxy: add, remove, list."),
 }
 _ABOUT_LIVE_CLUSTERS: Final = ("context", "groups", "offsets", "pipeline")
-_COLLECT_AFTER: Final = 200_000  # objects: a short-lived command allocates many and frees few
+_GC_THRESHOLD: Final = 200_000  # objects: a short-lived command allocates many and frees few
 
 
 @click.group(
@@ -70,7 +70,7 @@ for _option in cli.params[2:]:  # hidden here, since the help of nouns and verbs
 def main(args: Sequence[str] | None = None) -> NoReturn:
     """Runs `kcoord` and exits: 0 for success, 1 for a failure or a partial one, 2 for a usage error. A failure is
     one line."""
-    gc.set_threshold(_COLLECT_AFTER)
+    gc.set_threshold(_GC_THRESHOLD)
     arguments = sys.argv[1:] if args is None else list(args)
     if sys.stdout is None:  # closed by the parent process
         sys.exit("kcoord: there is no stdout to write to")
@@ -83,11 +83,11 @@ def main(args: Sequence[str] | None = None) -> NoReturn:
         answer_the_shell(cli)
     exit_code = _run(*_without_debug(arguments))
     if args is None:
-        _leave(exit_code)
+        _exit_fast(exit_code)
     sys.exit(exit_code)
 
 
-def _leave(exit_code: int) -> None:
+def _exit_fast(exit_code: int) -> None:
     """Ends the process without deallocating its objects, which for a thousand groups takes a tenth of the time of
     the command."""
     if len(sys._current_frames()) > 1:
@@ -114,23 +114,23 @@ def _run(arguments: list[str], wants_debug: bool) -> int:
         error.show()
         return error.exit_code
     except click.ClickException as error:
-        return _fail(error, False, error.exit_code)
+        return _report_error(error, False, error.exit_code)
     except click.Abort:
-        talk("kcoord: aborted")
+        echo_err("kcoord: aborted")
         return 1
     except KeyboardInterrupt as interrupt:
         return end_by_interrupt(interrupt)
     except BrokenPipeError as error:
-        return end_by_broken_pipe() if is_unread(sys.stdout, sys.stderr) else _fail(error, wants_debug, 1)
+        return end_by_broken_pipe() if is_reader_gone(sys.stdout, sys.stderr) else _report_error(error, wants_debug, 1)
     except Exception as error:
-        return _fail(error, wants_debug, 1)
+        return _report_error(error, wants_debug, 1)
     return 0
 
 
-def _fail(error: Exception, wants_debug: bool, exit_code: int) -> int:
+def _report_error(error: Exception, wants_debug: bool, exit_code: int) -> int:
     if wants_debug:
         click.echo(traceback_of(error), err=True)
-    talk(f"kcoord: {line_of(error)}")
+    echo_err(f"kcoord: {line_of(error)}")
     return exit_code
 
 

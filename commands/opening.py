@@ -12,35 +12,35 @@ from kcoord.admin.connecting.connection import Connection
 from kcoord.admin.opening import open_cluster as open_silently
 from kcoord.admin.waiting import Waits
 
-from .output.output import talk
+from .output.output import echo_err
 
-TOLD_AFTER: Final = 2.0  # seconds of waiting, if stderr is a terminal
-LOGGED_AFTER: Final = 10.0  # seconds of waiting, if stderr is a file or a pipe
-_LOOKS_EVERY: Final = 0.5
+REPORT_AFTER_ON_TERMINAL: Final = 2.0  # seconds of waiting, if stderr is a terminal
+REPORT_AFTER_IN_LOG: Final = 10.0  # seconds of waiting, if stderr is a file or a pipe
+_POLL_INTERVAL: Final = 0.5
 
 
 @contextmanager
 def open_cluster(connection: Connection, *, about: Sequence[str] = ()) -> Iterator[ClusterClient]:
     """Opens a live cluster (see `kcoord.admin.opening`), and prints a line on stderr for each long wait."""
     waits = Waits()
-    with WaitLines(waits, after=waits_told_after()), open_silently(connection, about=about, waits=waits) as cluster:
+    with WaitReporter(waits, after=waits_told_after()), open_silently(connection, about=about, waits=waits) as cluster:
         yield cluster
 
 
 def waits_told_after() -> float:
     """How long something has been waited for, in seconds, when a line says so."""
-    return TOLD_AFTER if sys.stderr.isatty() else LOGGED_AFTER
+    return REPORT_AFTER_ON_TERMINAL if sys.stderr.isatty() else REPORT_AFTER_IN_LOG
 
 
-class WaitLines:
+class WaitReporter:
     """Reports each long wait once. It polls the waits in a thread of its own."""
 
     def __init__(self, waits: Waits, *, after: float) -> None:
         self._waits = waits
         self._after = after
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
         self._is_over = threading.Event()
-        self._thread = threading.Thread(target=self._watch, daemon=True)
+        self._thread = threading.Thread(target=self._poll, daemon=True)
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -52,9 +52,9 @@ class WaitLines:
         self._is_over.set()
         self._thread.join()
 
-    def _watch(self) -> None:
-        while not self._is_over.wait(_LOOKS_EVERY):
+    def _poll(self) -> None:
+        while not self._is_over.wait(_POLL_INTERVAL):
             for what in self._waits.longer_than(self._after):
-                if what not in self._told:
-                    self._told.add(what)
-                    talk(f"kcoord: waiting for {what}")
+                if what not in self._reported:
+                    self._reported.add(what)
+                    echo_err(f"kcoord: waiting for {what}")

@@ -16,7 +16,7 @@ from .options.listener_options import ListenerOptions, listener_of, listener_opt
 from .options.local_options import LocalChoice, local_options, local_setup
 from .options.metrics_options import metrics_options, metrics_socket, metrics_url
 from .options.proxy_settings import listener_settings
-from .output.output import talk
+from .output.output import echo_err
 
 if TYPE_CHECKING:
     from socket import socket
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from kcoord.proxy.setup import ProxySetup
 
 _LAST_PORT: Final = 65535
-_MOST_IDS: Final = 1000
+_MAX_IDS_PER_RANGE: Final = 1000
 
 
 @click.command()
@@ -118,9 +118,9 @@ def proxy(
         host=host,
         port=port,
         port_base=_port_base(port, port_base, sni),
-        broker_ids=_ids(broker_ids),
+        broker_ids=_parse_broker_ids(broker_ids),
         advertised_host=advertised_host(host, advertise),
-        sni_domain=_domain(sni, listener),
+        sni_domain=_parse_sni_domain(sni, listener),
         listener=listener_of(listener, host),
         settings=listener_settings(of_listeners),
         waits_for_upstream=waits,
@@ -129,15 +129,15 @@ def proxy(
     guards = replace(guards, groups_are_local=local is not None)
     coordinate = local_setup(local, connection) if local else None
     with metrics_socket(metrics) as listening:
-        tell = _json if output == "json" else _text
+        format_ready = _json if output == "json" else _text
 
         def ready(started: "Proxy") -> None:
-            click.echo(tell(started, metrics_url(listening)))
+            click.echo(format_ready(started, metrics_url(listening)))
 
-        _forward(setup, ready, guards, coordinate, listening, verbose=verbose)
+        _run_proxy(setup, ready, guards, coordinate, listening, verbose=verbose)
 
 
-def _forward(
+def _run_proxy(
     setup: "ProxySetup",
     ready: Callable[["Proxy"], None],
     rules: "GuardRules",
@@ -155,19 +155,26 @@ def _forward(
 
         coordinate, hiding = with_hidden_journal(coordinate)
         guards = guards._replace(journal=hiding)
-    between = guards.interceptor_factories()
+    factories = guards.interceptor_factories()
     if metrics is not None:
         from kcoord.proxy.metrics_source import ProxyMetrics  # only with --metrics, since aiohttp is slow to import
 
-        counted = ProxyMetrics(metrics, guards)
-        between.append(counted.coordination(coordinate) if coordinate else counted.commit_counter())
-        run(setup, ready, factories=between, metrics=counted.counters, outer=counted.metrics_server, verbose=verbose)
+        proxy_metrics = ProxyMetrics(metrics, guards)
+        factories.append(proxy_metrics.coordination(coordinate) if coordinate else proxy_metrics.commit_counter())
+        run(
+            setup,
+            ready,
+            factories=factories,
+            metrics=proxy_metrics.counters,
+            outer=proxy_metrics.metrics_server,
+            verbose=verbose,
+        )
         return
     if coordinate:
         from kcoord.proxy.local.wiring import local_coordination
 
-        between.append(local_coordination(coordinate))
-    run(setup, ready, factories=between, verbose=verbose)
+        factories.append(local_coordination(coordinate))
+    run(setup, ready, factories=factories, verbose=verbose)
 
 
 def _upstream(upstream: str | None, config: Path | None) -> "Connection":
@@ -194,7 +201,7 @@ def _upstream(upstream: str | None, config: Path | None) -> "Connection":
     if connection.needs_librdkafka:
         raise click.UsageError(f"the proxy cannot log in upstream with {connection.needs_librdkafka}")
     for warning in connection.warnings:
-        talk(f"kcoord: {warning}")
+        echo_err(f"kcoord: {warning}")
     return connection
 
 
@@ -216,11 +223,11 @@ def _port_base(port: int, port_base: int | None, sni: str | None) -> int:
     return port + 1
 
 
-def _ids(text: str | None) -> tuple[int, ...]:
+def _parse_broker_ids(text: str | None) -> tuple[int, ...]:
     ids: list[int] = []
     for part in text.split(",") if text else ():
         found = re.fullmatch(r"\s*(\d{1,10})(?:-(\d{1,10}))?\s*", part)
-        if not found or int(found[2] or found[1]) - int(found[1]) not in range(_MOST_IDS):
+        if not found or int(found[2] or found[1]) - int(found[1]) not in range(_MAX_IDS_PER_RANGE):
             raise click.BadParameter(
                 f"{part!r} is no broker's id, nor a range of them like 1-3", param_hint="--broker-ids"
             )
@@ -228,7 +235,7 @@ def _ids(text: str | None) -> tuple[int, ...]:
     return tuple(dict.fromkeys(ids))
 
 
-def _domain(sni: str | None, listener: ListenerOptions) -> str | None:
+def _parse_sni_domain(sni: str | None, listener: ListenerOptions) -> str | None:
     if sni is None:
         return None
     if listener.tls_cert is None and listener.tls_keystore is None:
@@ -242,8 +249,8 @@ def _domain(sni: str | None, listener: ListenerOptions) -> str | None:
 def _json(started: "Proxy", metrics: str | None) -> str:
     import json
 
-    said = {"bootstrap": started.bootstrap, "upstream": ",".join(map(str, started.setup.upstream)), "pid": os.getpid()}
-    return json.dumps({"kcoord": "proxy/v1", **said, **({"metrics": metrics} if metrics else {})})
+    facts = {"bootstrap": started.bootstrap, "upstream": ",".join(map(str, started.setup.upstream)), "pid": os.getpid()}
+    return json.dumps({"kcoord": "proxy/v1", **facts, **({"metrics": metrics} if metrics else {})})
 
 
 def _text(started: "Proxy", metrics: str | None) -> str:

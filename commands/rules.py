@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from .output.output import Column, Table, output_options, show, talk
+from .output.output import Column, Table, echo_err, output_options, show
 
 if TYPE_CHECKING:
     from kcoord.security.rules import Kind, Rules
@@ -67,15 +67,15 @@ def check(
     if principal is None:
         if operation or topic or group or cluster:
             raise click.UsageError("whose rights? Give --principal User:NAME")
-        talk(f"{path} is sound: rules {len(found.rules)}, super users {len(found.super_users)}")
+        echo_err(f"{path} is sound: rules {len(found.rules)}, super users {len(found.super_users)}")
         return
     kind, name = _resource(topic, group, cluster)
-    verdicts = _verdicts(found, text, _principal(principal), _host(host), operation, kind, name)
-    rows = [tuple(verdict.values()) for verdict in verdicts]
+    decisions = _decisions(found, text, _principal(principal), _host(host), operation, kind, name)
+    rows = [tuple(verdict.values()) for verdict in decisions]
     resource = {"principal": principal, "host": host, "resource": kind.name.lower(), "name": name}
     table = Table(columns=_COLUMNS, rows=[(each, "yes" if may else "no", line, rule) for each, may, line, rule in rows])
-    show(ctx, "rules", {**resource, "operations": verdicts}, [table])
-    if operation and not verdicts[0]["allowed"]:
+    show(ctx, "rules", {**resource, "operations": decisions}, [table])
+    if operation and not decisions[0]["allowed"]:
         ctx.exit(1)
 
 
@@ -104,7 +104,7 @@ def _resource(topic: str | None, group: str | None, cluster: bool) -> "tuple[Kin
     return (Kind.GROUP, group) if group is not None else (Kind.CLUSTER, CLUSTER_NAME)
 
 
-def _verdicts(
+def _decisions(
     found: "Rules", text: str, principal: str, host: str, operation: str | None, kind: "Kind", name: str
 ) -> list[dict[str, Any]]:
     from kcoord.security.rules_file import BadRules, operation_named, possible_operations, word_of
@@ -120,9 +120,9 @@ def _verdicts(
             f"{operation} means nothing of a {kind.name.lower()}; there are {listed}", param_hint="--operation"
         )
     rights, lines = found.rights_of(principal, host), text.split("\n")
-    verdicts = []
+    decisions = []
     for each in asked:
         is_allowed, line = rights.verdict(each, kind, name)
         rule = lines[line - 1].strip() if line else _NO_RULE
-        verdicts.append({"operation": word_of(each), "allowed": is_allowed, "line": line, "rule": rule})
-    return verdicts
+        decisions.append({"operation": word_of(each), "allowed": is_allowed, "line": line, "rule": rule})
+    return decisions

@@ -94,7 +94,7 @@ def serve(
         port=port,
         advertised_host=advertised_host(host, advertise),
         brokers=brokers,
-        topics=tuple(map(_new_topic, topics)),
+        topics=tuple(map(_parse_topic, topics)),
         settings=_settings(pairs, config, data_dir),
         data_dir=data_dir,
         fsync=fsync,
@@ -104,10 +104,10 @@ def serve(
     warn_if_nobody_logs_in(rules, setup.listener)
 
     with metrics_socket(metrics) as listening:
-        tell = _json if output == "json" else _text
+        format_ready = _json if output == "json" else _text
 
         def ready(runtime: "Runtime") -> None:
-            click.echo(tell(runtime, metrics_url(listening)))
+            click.echo(format_ready(runtime, metrics_url(listening)))
 
         run(setup, ready, verbose=verbose, metrics=listening)
 
@@ -115,8 +115,8 @@ def serve(
 def _json(runtime: "Runtime", metrics: str | None) -> str:
     import json
 
-    said = {"bootstrap": runtime.bootstrap, "cluster_id": runtime.cluster.cluster_id, "pid": os.getpid()}
-    return json.dumps({"kcoord": "serve/v1", **said, **({"metrics": metrics} if metrics else {})})
+    facts = {"bootstrap": runtime.bootstrap, "cluster_id": runtime.cluster.cluster_id, "pid": os.getpid()}
+    return json.dumps({"kcoord": "serve/v1", **facts, **({"metrics": metrics} if metrics else {})})
 
 
 def _text(runtime: "Runtime", metrics: str | None) -> str:
@@ -131,7 +131,7 @@ def _partitions(count: int) -> str:
     return "1 partition" if count == 1 else f"{count} partitions"
 
 
-def _new_topic(text: str) -> tuple[str, int | None]:
+def _parse_topic(text: str) -> tuple[str, int | None]:
     name, _, partitions = text.partition(":")
     if partitions and not partitions.isdecimal():
         raise click.BadParameter(f"{text!r} is not NAME or NAME:PARTITIONS", param_hint="--topic")
@@ -143,7 +143,7 @@ def _new_topic(text: str) -> tuple[str, int | None]:
 def _settings(pairs: tuple[str, ...], config: Path | None, data_dir: Path | None) -> Settings:
     from kcoord.server.setup import settings_of
 
-    properties = _known_of(config) if config else {}
+    properties = _read_known_settings(config) if config else {}
     for pair in pairs:
         name, equals, value = pair.partition("=")
         if not equals:
@@ -155,7 +155,7 @@ def _settings(pairs: tuple[str, ...], config: Path | None, data_dir: Path | None
         raise click.UsageError(str(error)) from None
 
 
-def _known_of(config: Path) -> dict[str, str]:
+def _read_known_settings(config: Path) -> dict[str, str]:
     """Reads a properties file. A broker's file has many settings that kcoord does not know; these are reported, not
     refused."""
     try:

@@ -11,36 +11,36 @@ from kcoord.admin.groups.selection import select_groups
 from kcoord.admin.groups.snapshot_reader import MAX_GROUPS_WITH_TIMES, read_snapshot, read_summaries
 from kcoord.admin.model import Refusal
 
-from .groups.choice import Choice
-from .output.output import progress, talk
+from .groups.choice import GroupSelection
+from .output.output import echo_err, progress
 
 
-def see(cluster: ClusterClient, choice: Choice, *, with_times: bool | None) -> Snapshot:
+def read_selected(cluster: ClusterClient, choice: GroupSelection, *, with_times: bool | None) -> Snapshot:
     """Reads a snapshot of the selected groups. If `with_times` is None, record times are read unless there are too
     many groups."""
     names, unlisted = select_groups(cluster, names=choice.names, pattern=choice.pattern, everything=choice.everything)
     if with_times is None:
         with_times = len(names) <= MAX_GROUPS_WITH_TIMES
         if not with_times:
-            talk(f"{len(names):,} groups: the times of their records are not read; --time reads them")
-    seen = see_named(cluster, names, with_times=with_times)
+            echo_err(f"{len(names):,} groups: the times of their records are not read; --time reads them")
+    seen = read_named(cluster, names, with_times=with_times)
     return replace(seen, refused=(*unlisted, *seen.refused))
 
 
-def see_named(cluster: ClusterClient, names: Collection[str], *, with_times: bool) -> Snapshot:
+def read_named(cluster: ClusterClient, names: Collection[str], *, with_times: bool) -> Snapshot:
     with progress("reading groups", len(names)) as bar:
         return read_snapshot(cluster, names, at=time.time(), with_times=with_times, advance=bar.advance)
 
 
-def sum_named(cluster: ClusterClient, names: Collection[str]) -> GroupSummaries:
+def summarize_named(cluster: ClusterClient, names: Collection[str]) -> GroupSummaries:
     with progress("reading groups", len(names)) as bar:
         return read_summaries(cluster, names, advance=bar.advance)
 
 
-def end_with(refused: Iterable[Refusal]) -> None:
+def exit_if_refused(refused: Iterable[Refusal]) -> None:
     """Prints what was refused, and exits with code 1 if anything was."""
-    told = list(refused)
-    for refusal in told:
-        talk(f"kcoord: {refusal}")
-    if told:
+    refusals = list(refused)
+    for refusal in refusals:
+        echo_err(f"kcoord: {refusal}")
+    if refusals:
         sys.exit(1)

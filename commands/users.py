@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, BinaryIO
 import click
 
 from .options.password_files import password_in
-from .output.output import Column, Table, output_options, show, talk
+from .output.output import Column, Table, echo_err, output_options, show
 
 if TYPE_CHECKING:
     from kcoord.client.secret import Secret
@@ -59,7 +59,7 @@ def add(name: str, path: Path, password_file: BinaryIO | None, iterations: int) 
     with editing_users(path) as current:
         is_new = name not in current[0].by_name
         current[0] = current[0].with_user(name, password, iterations=iterations)
-    talk(f"{'added' if is_new else 'changed'} {name} in {path}")
+    echo_err(f"{'added' if is_new else 'changed'} {name} in {path}")
 
 
 @users.command("remove", short_help="Remove users.")
@@ -77,7 +77,7 @@ def remove(names: tuple[str, ...], path: Path) -> None:
     with editing_users(path) as current:
         for name in names:
             current[0] = current[0].without(name)
-    talk(f"removed {', '.join(names)} from {path}")
+    echo_err(f"removed {', '.join(names)} from {path}")
 
 
 @users.command("list", short_help="Show the users.")
@@ -93,14 +93,14 @@ def list_(ctx: click.Context, path: Path) -> None:
     from kcoord.security.users import read_users
 
     found = sorted(read_users(path).by_name.items())
-    kept = [(name, mechanism, made.iterations) for name, user in found for mechanism, made in user.items()]
+    rows = [(name, mechanism, made.iterations) for name, user in found for mechanism, made in user.items()]
     columns = [Column("USER"), Column("MECHANISM"), Column("ITERATIONS")]
     document = [
         {"name": name, "mechanisms": {each: made.iterations for each, made in user.items()}} for name, user in found
     ]
-    if not kept:
-        talk(f"there are no users in {path}: kcoord users add NAME makes one")
-    show(ctx, "users", {"users": document}, [Table(columns=columns, rows=kept)])
+    if not rows:
+        echo_err(f"there are no users in {path}: kcoord users add NAME makes one")
+    show(ctx, "users", {"users": document}, [Table(columns=columns, rows=rows)])
 
 
 def _password_of(name: str, file: BinaryIO | None) -> "Secret":

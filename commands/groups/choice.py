@@ -12,7 +12,7 @@ from ..completing import complete_groups
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Choice:
+class GroupSelection:
     """The arguments of `kcoord.admin.groups.selection.select_groups`."""
 
     names: tuple[str, ...]
@@ -29,7 +29,7 @@ def group_choice(command: Callable[..., Any]) -> Callable[..., Any]:
             raise click.UsageError("name one or more groups, or say --regex PATTERN or --all-groups")
         if everything and (names or pattern):
             raise click.UsageError("--all-groups is all of them: name none besides")
-        return command(*args, choice=Choice(names=names, pattern=pattern, everything=everything), **others)
+        return command(*args, choice=GroupSelection(names=names, pattern=pattern, everything=everything), **others)
 
     for option in (
         click.option("--all-groups", "everything", is_flag=True, help="All groups of the cluster."),

@@ -12,24 +12,24 @@ from kcoord.admin.groups.deleting import Deleted, Deletion, DeletionPlan, Status
 from kcoord.admin.groups.selection import select_groups
 
 from ..interrupting import Tally, format_interruption
-from ..offsets.options import Doing, doing_options, offsets_connection
-from ..offsets.plan import UNDO_FILE_REMOVED, tell_undo_file
+from ..offsets.options import ApplyOptions, execute_options, offsets_connection
+from ..offsets.plan import UNDO_FILE_REMOVED, report_undo_file
 from ..opening import open_cluster
 from ..options.connection_options import as_given, connection_options
-from ..output.output import Cell, Column, Table, output_options, show, talk
-from ..snapshots import end_with
-from .choice import Choice, group_choice
+from ..output.output import Cell, Column, Table, echo_err, output_options, show
+from ..snapshots import exit_if_refused
+from .choice import GroupSelection, group_choice
 from .documents import heading, refusals
 from .tables import state_cell
 
 
 @click.command("delete", short_help="Delete groups that have no members.")
 @group_choice
-@doing_options
+@execute_options
 @connection_options
 @output_options
 @click.pass_context
-def delete_groups(ctx: click.Context, choice: Choice, doing: Doing) -> None:
+def delete_groups(ctx: click.Context, choice: GroupSelection, apply_options: ApplyOptions) -> None:
     """Delete groups and all that they have committed. Groups that have members are left alone.
 
     \b
@@ -45,17 +45,22 @@ def delete_groups(ctx: click.Context, choice: Choice, doing: Doing) -> None:
         )
         plan = plan_deletion(cluster, names)
         refused = (*unlisted, *plan.refused)
-        if not doing.executes or not plan.deletions:
+        if not apply_options.executes or not plan.deletions:
             _show_plan(ctx, plan)
-            end_with(refused)
+            exit_if_refused(refused)
             sys.exit(1 if any(deletion.why_not for deletion in plan.deletions) else 0)
         deleted = delete(
-            cluster, plan, undo=doing.undo, now=datetime.now(UTC), on_undo_written=tell_undo_file, stop=doing.interrupts
+            cluster,
+            plan,
+            undo=apply_options.undo,
+            now=datetime.now(UTC),
+            on_undo_written=report_undo_file,
+            stop=apply_options.interrupts,
         )
     _show_outcome(ctx, plan, deleted)
-    if doing.interrupts.exit_code is not None:
-        sys.exit(doing.interrupts.exit_code)
-    end_with(refused)
+    if apply_options.interrupts.exit_code is not None:
+        sys.exit(apply_options.interrupts.exit_code)
+    exit_if_refused(refused)
     sys.exit(1 if deleted.failed else 0)
 
 
@@ -70,7 +75,7 @@ def _show_plan(ctx: click.Context, plan: DeletionPlan) -> None:
         },
         lambda: [_table([(each, _against(each)) for each in plan.deletions])],
     )
-    talk("Nothing was changed: add --execute to do it." if plan.deletions else "Nothing to delete.")
+    echo_err("Nothing was changed: add --execute to do it." if plan.deletions else "Nothing to delete.")
 
 
 def _against(deletion: Deletion) -> Cell:
@@ -79,12 +84,12 @@ def _against(deletion: Deletion) -> Cell:
 
 def _show_outcome(ctx: click.Context, plan: DeletionPlan, deleted: Deleted) -> None:
     def outcome(deletion: Deletion) -> Cell:
-        fate, why = deleted.outcomes[deletion.group.name]
-        return Cell("deleted", "green") if fate is Status.DELETED else Cell(f"{fate}: {why}", "red")
+        status, why = deleted.outcomes[deletion.group.name]
+        return Cell("deleted", "green") if status is Status.DELETED else Cell(f"{status}: {why}", "red")
 
     def document(deletion: Deletion) -> dict[str, Any]:
-        fate, why = deleted.outcomes[deletion.group.name]
-        return {**_document(deletion), "result": fate.value, "against": why or None}
+        status, why = deleted.outcomes[deletion.group.name]
+        return {**_document(deletion), "result": status.value, "against": why or None}
 
     try:
         show(
@@ -99,16 +104,16 @@ def _show_outcome(ctx: click.Context, plan: DeletionPlan, deleted: Deleted) -> N
             lambda: [_table([(each, outcome(each)) for each in plan.deletions])],
         )
     finally:  # the groups are deleted, even if stdout cannot be written
-        _tell_outcome(deleted, as_given(ctx))
+        _report_outcome(deleted, as_given(ctx))
 
 
-def _tell_outcome(deleted: Deleted, options: str) -> None:
+def _report_outcome(deleted: Deleted, options: str) -> None:
     for line in _outcome_lines(deleted):
-        talk(line)
+        echo_err(line)
     if deleted.has_removed_undo:
-        talk(UNDO_FILE_REMOVED)
+        echo_err(UNDO_FILE_REMOVED)
     if deleted.undo_path is not None:
-        talk(f"To bring the offsets back: kcoord offsets undo {quote(str(deleted.undo_path))} --execute{options}")
+        echo_err(f"To bring the offsets back: kcoord offsets undo {quote(str(deleted.undo_path))} --execute{options}")
 
 
 def _outcome_lines(deleted: Deleted) -> list[str]:

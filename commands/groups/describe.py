@@ -5,9 +5,9 @@ import click
 from ..opening import open_cluster
 from ..options.connection_options import connection, connection_options
 from ..output.output import Table, output_of, output_options, show
-from ..snapshots import end_with, see
-from .choice import Choice, group_choice
-from .documents import look_document
+from ..snapshots import exit_if_refused, read_selected
+from .choice import GroupSelection, group_choice
+from .documents import snapshot_document
 from .tables import describe_tables, members_with_group, partitions_with_group, states_table
 
 
@@ -27,7 +27,7 @@ from .tables import describe_tables, members_with_group, partitions_with_group, 
 @click.pass_context
 def describe(
     ctx: click.Context,
-    choice: Choice,
+    choice: GroupSelection,
     only_offsets: bool,
     only_members: bool,
     only_state: bool,
@@ -50,23 +50,23 @@ def describe(
     if only_offsets + only_members + only_state > 1:
         raise click.UsageError("--offsets, --members and --state exclude each other")
     with open_cluster(connection(ctx), about=choice.names) as cluster:
-        look = see(cluster, choice, with_times=False if only_members else with_times)
+        snapshot = read_selected(cluster, choice, with_times=False if only_members else with_times)
     shows_all = not (only_offsets or only_members or only_state)
     output = output_of(ctx)
 
     def tables() -> list[Table]:
         if only_state:
-            return [states_table(look)]
+            return [states_table(snapshot)]
         if output.format == "csv":
-            return [members_with_group(look) if only_members else partitions_with_group(look)]
+            return [members_with_group(snapshot) if only_members else partitions_with_group(snapshot)]
         return list(
             describe_tables(
-                look,
+                snapshot,
                 with_partitions=shows_all or only_offsets,
                 with_members=shows_all or only_members,
                 is_wide=output.format == "wide",
             )
         )
 
-    show(ctx, "groups-describe", lambda: look_document(look), tables)
-    end_with(look.refused)
+    show(ctx, "groups-describe", lambda: snapshot_document(snapshot), tables)
+    exit_if_refused(snapshot.refused)

@@ -23,8 +23,8 @@ from kcoord.admin.times import utc_text
 from ..opening import open_cluster
 from ..options.connection_options import connection, connection_options
 from ..options.duration_options import duration, interval
-from ..output.output import Cell, Column, Table, is_colored, output_of, output_options, progress, show, talk, write
-from .choice import Choice, group_choice
+from ..output.output import Cell, Column, Table, echo_err, is_colored, output_of, output_options, progress, show, write
+from .choice import GroupSelection, group_choice
 from .doctor_text import FOLDED_ABOVE, SEVERITY_STYLES, findings_text, summary
 
 NEVER: Final = "never"
@@ -76,7 +76,7 @@ NEVER: Final = "never"
 @click.pass_context
 def doctor(
     ctx: click.Context,
-    choice: Choice,
+    choice: GroupSelection,
     seconds: timedelta,
     every: timedelta,
     fail_on: str,
@@ -105,27 +105,38 @@ def doctor(
     """
     properties = _properties(consumer_config) if consumer_config else None
     with open_cluster(connection(ctx)) as cluster:
-        looks = _looks(cluster, choice, seconds.total_seconds(), every.total_seconds())
-        facts, untold = gather(cluster, looks[-1], consumer_config=properties)
-    visit = Visit(looks=looks, findings=examine(looks, facts, refused=untold), shown=Severity(severity or "notice"))
+        snapshots = _take_snapshots(cluster, choice, seconds.total_seconds(), every.total_seconds())
+        facts, not_examined = gather(cluster, snapshots[-1], consumer_config=properties)
+    examination = Examination(
+        snapshots=snapshots,
+        findings=examine(snapshots, facts, refused=not_examined),
+        shown=Severity(severity or "notice"),
+    )
     if output_of(ctx).is_for_people:
         folded_above = None if unfolded else FOLDED_ABOVE
-        write(findings_text(visit.shown_findings, is_colored=is_colored(output_of(ctx)), folded_above=folded_above))
-        line = summary(visit.findings, groups=len(looks[-1].groups), looks=len(looks), seconds=visit.seconds)
-        hidden = len(visit.findings) - len(visit.shown_findings)
+        write(
+            findings_text(examination.shown_findings, is_colored=is_colored(output_of(ctx)), folded_above=folded_above)
+        )
+        line = summary(
+            examination.findings,
+            groups=len(snapshots[-1].groups),
+            snapshots=len(snapshots),
+            seconds=examination.seconds,
+        )
+        hidden = len(examination.findings) - len(examination.shown_findings)
         write(f"{line}; not shown by --severity: {hidden:,}\n" if hidden else f"{line}\n")
-        if visit.seconds < MIN_SPAN:
-            talk("So quickly nothing is seen of growth, standstill and rebalances: --for 60s looks for longer.")
+        if examination.seconds < MIN_SPAN:
+            echo_err("So quickly nothing is seen of growth, standstill and rebalances: --for 60s looks for longer.")
     else:
-        show(ctx, "groups-doctor", visit.document, visit.tables)
-    sys.exit(1 if _fails(visit.findings, fail_on) else 0)
+        show(ctx, "groups-doctor", examination.document, examination.tables)
+    sys.exit(1 if _fails(examination.findings, fail_on) else 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Visit:
+class Examination:
     """The snapshots of an examination, and its findings."""
 
-    looks: Sequence[Snapshot]
+    snapshots: Sequence[Snapshot]
     findings: Sequence[Finding]
     shown: Severity  # the lowest severity that is shown
 
@@ -135,14 +146,14 @@ class Visit:
 
     @property
     def seconds(self) -> float:
-        return self.looks[-1].at - self.looks[0].at
+        return self.snapshots[-1].at - self.snapshots[0].at
 
     def document(self) -> dict[str, Any]:
         return {
-            "at": utc_text(round(self.looks[-1].at * 1000)),
-            "looks": len(self.looks),
+            "at": utc_text(round(self.snapshots[-1].at * 1000)),
+            "looks": len(self.snapshots),
             "seconds": round(self.seconds, 3),
-            "groups": sorted(self.looks[-1].groups),
+            "groups": sorted(self.snapshots[-1].groups),
             "counts": {each.value: sum(found.severity is each for found in self.findings) for each in Severity},
             "findings": [_document(finding) for finding in self.shown_findings],
         }
@@ -163,10 +174,10 @@ class Visit:
         return [Table(columns=list(map(Column, columns)), rows=rows)]
 
 
-def _looks(cluster: ClusterClient, choice: Choice, seconds: float, every: float) -> list[Snapshot]:
+def _take_snapshots(cluster: ClusterClient, choice: GroupSelection, seconds: float, every: float) -> list[Snapshot]:
     """Takes snapshots of the selected groups until the time is over. Only the last one reads record times."""
     names, unlisted = select_groups(cluster, names=choice.names, pattern=choice.pattern, everything=choice.everything)
-    looks: list[Snapshot] = []
+    snapshots: list[Snapshot] = []
     end: float | None = None
     with progress("looking at groups", round(seconds)) as bar:
         while True:
@@ -174,15 +185,15 @@ def _looks(cluster: ClusterClient, choice: Choice, seconds: float, every: float)
             end = now + seconds if end is None else end
             is_last = now >= end
             try:
-                looks.append(
+                snapshots.append(
                     read_snapshot(cluster, names, at=at, with_times=is_last and len(names) <= MAX_GROUPS_WITH_TIMES)
                 )
             except (ConnectionError, Refused) as error:
-                if is_last or not looks:
+                if is_last or not snapshots:
                     raise
-                talk(f"kcoord: {error}; looking again")
+                echo_err(f"kcoord: {error}; looking again")
             if is_last:
-                return [*looks[:-1], replace(looks[-1], refused=(*unlisted, *looks[-1].refused))]
+                return [*snapshots[:-1], replace(snapshots[-1], refused=(*unlisted, *snapshots[-1].refused))]
             time.sleep(max(0.0, min(now + every, end) - time.monotonic()))
             bar.advance(round(time.monotonic() - now))
 

@@ -21,7 +21,7 @@ SEVERITY_STYLES: Final = {Severity.ERROR: "bold red", Severity.WARNING: "yellow"
 _NO_GROUP: Final = "(of no single group)"
 _EVIDENCE: Final = "      · "
 _ADVICE: Final = "      → "
-_NAMED: Final = 5  # names of groups in a folded finding
+_MAX_NAMED_GROUPS: Final = 5  # names of groups in a folded finding
 FOLDED_ABOVE: Final = 5  # groups that may have the same finding before it is folded
 
 
@@ -39,26 +39,26 @@ def findings_lines(
     findings."""
     folded = _folded(findings, folded_above)
     single = [finding for finding in findings if _kind(finding) not in folded]
-    by_group = [(group, list(own)) for group, own in groupby(single, key=lambda finding: finding.group)]
+    by_group = [(group, list(matching)) for group, matching in groupby(single, key=lambda finding: finding.group)]
     for severity in Severity:
-        for group, own in by_group:
-            if min(finding.severity.rank for finding in own) == severity.rank:
-                yield from _block(group or _NO_GROUP, own, columns, is_colored)
+        for group, matching in by_group:
+            if min(finding.severity.rank for finding in matching) == severity.rank:
+                yield from _block(group or _NO_GROUP, matching, columns, is_colored)
         for equal in folded.values():
             if equal[0].severity is severity:
                 yield from _block(_many(equal), [_as_one(equal)], columns, is_colored)
 
 
-def summary(findings: Sequence[Finding], *, groups: int, looks: int, seconds: float) -> str:
+def summary(findings: Sequence[Finding], *, groups: int, snapshots: int, seconds: float) -> str:
     """Formats one line with the number of groups, the time that was observed, and the number of findings by
     severity."""
     counts = [(each, sum(finding.severity is each for finding in findings)) for each in Severity]
-    told = (
+    counted = (
         ", ".join(format_count(count, severity.value) for severity, count in counts if count)
         or "nothing to complain of"
     )
-    looked = format_count(looks, "look") + (f" over {format_duration(seconds)}" if looks > 1 else "")
-    return f"{format_count(groups, 'group')}, {looked}: {told}"
+    observed = format_count(snapshots, "look") + (f" over {format_duration(seconds)}" if snapshots > 1 else "")
+    return f"{format_count(groups, 'group')}, {observed}: {counted}"
 
 
 _Kind = tuple[Severity, Code, str]
@@ -74,7 +74,7 @@ def _folded(findings: Sequence[Finding], above: int | None) -> dict[_Kind, list[
     kinds: dict[_Kind, list[Finding]] = {}
     for finding in findings:
         kinds.setdefault(_kind(finding), []).append(finding)
-    return {kind: own for kind, own in kinds.items() if above is not None and len(own) > above}
+    return {kind: matching for kind, matching in kinds.items() if above is not None and len(matching) > above}
 
 
 def _many(equal: Sequence[Finding]) -> str:
@@ -84,12 +84,12 @@ def _many(equal: Sequence[Finding]) -> str:
 
 def _as_one(equal: Sequence[Finding]) -> Finding:
     """Folds findings into one. The first groups are listed, each with what its title has beyond the common part."""
-    title, own = _common_title([finding.title for finding in equal])
+    title, matching = _common_title([finding.title for finding in equal])
     named = [
         f"{each.group or _NO_GROUP}{f': {rest}' if rest else ''}"
-        for each, rest in zip(equal[:_NAMED], own[:_NAMED], strict=True)
+        for each, rest in zip(equal[:_MAX_NAMED_GROUPS], matching[:_MAX_NAMED_GROUPS], strict=True)
     ]
-    more = f"and {len(equal) - _NAMED:,} more: --unfolded shows each, -o json has all of them"
+    more = f"and {len(equal) - _MAX_NAMED_GROUPS:,} more: --unfolded shows each, -o json has all of them"
     return replace(equal[0], title=title, evidence=(*named, more))
 
 

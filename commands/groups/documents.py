@@ -8,11 +8,11 @@ from kcoord.admin.model import Group, Member, Node, Refusal, TopicPartition
 from kcoord.admin.times import utc_text
 
 
-def look_document(look: Snapshot) -> dict[str, Any]:
+def snapshot_document(snapshot: Snapshot) -> dict[str, Any]:
     return {
-        "at": utc_text(round(look.at * 1000)),
-        "groups": [group_document(seen, look.at) for seen in look.groups.values()],
-        "refused": refusals(look.refused),
+        "at": utc_text(round(snapshot.at * 1000)),
+        "groups": [group_document(seen, snapshot.at) for seen in snapshot.groups.values()],
+        "refused": refusals(snapshot.refused),
     }
 
 

@@ -17,9 +17,9 @@ from kcoord.admin.times import utc_text
 from ..opening import open_cluster
 from ..options.connection_options import connection, connection_options
 from ..options.duration_options import duration
-from ..output.output import Cell, Column, Table, output_of, output_options, show, talk
-from ..snapshots import end_with, see
-from .choice import Choice, group_choice
+from ..output.output import Cell, Column, Table, echo_err, output_of, output_options, show
+from ..snapshots import exit_if_refused, read_selected
+from .choice import GroupSelection, group_choice
 from .documents import refusals
 from .tables import lag_time
 
@@ -30,7 +30,7 @@ _FIGURES: Final = (Column("LAG", align="right"), Column("BEHIND", align="right")
 
 @click.command(short_help="How far groups are behind, in records and in time.")
 @group_choice
-@click.option("--by", type=click.Choice([grain.value for grain in GroupBy]), default="topic", show_default=True)
+@click.option("--by", type=click.Choice([by.value for by in GroupBy]), default="topic", show_default=True)
 @click.option("--fail-above", type=click.IntRange(min=0), metavar="RECORDS", help="Exit 1 if a group's lag is larger.")
 @click.option("--fail-behind", callback=duration, metavar="DURATION", help="Exit 1 if a group is longer behind: 5m.")
 @click.option("--time/--no-time", "with_times", default=None, help="As of kcoord groups describe.")
@@ -39,7 +39,7 @@ _FIGURES: Final = (Column("LAG", align="right"), Column("BEHIND", align="right")
 @click.pass_context
 def lag(
     ctx: click.Context,
-    choice: Choice,
+    choice: GroupSelection,
     by: str,
     fail_above: int | None,
     fail_behind: timedelta | None,
@@ -57,48 +57,48 @@ def lag(
     --fail-behind also lag whose age cannot be told.
     """
     with open_cluster(connection(ctx), about=choice.names) as cluster:
-        look = see(cluster, choice, with_times=True if fail_behind is not None else with_times)
-    lines = lag_rows(look, GroupBy(by))
-    table = _table(lines, GroupBy(by))
+        snapshot = read_selected(cluster, choice, with_times=True if fail_behind is not None else with_times)
+    rows = lag_rows(snapshot, GroupBy(by))
+    table = _table(rows, GroupBy(by))
     show(
         ctx,
         "groups-lag",
         lambda: {
-            "at": utc_text(round(look.at * 1000)),
-            "lag": [_document(line) for line in lines],
-            "total": _document(total(lines)),
-            "refused": refusals(look.refused),
+            "at": utc_text(round(snapshot.at * 1000)),
+            "lag": [_document(line) for line in rows],
+            "total": _document(total(rows)),
+            "refused": refusals(snapshot.refused),
         },
-        lambda: [table if output_of(ctx).format == "csv" else _with_total(table, lines, GroupBy(by))],
+        lambda: [table if output_of(ctx).format == "csv" else _with_total(table, rows, GroupBy(by))],
     )
-    late = _late(look, fail_above, fail_behind)
+    late = _late_messages(snapshot, fail_above, fail_behind)
     if (fail_above, fail_behind) != (None, None):
-        late += _beyond(look)
+        late += _beyond_end_messages(snapshot)
     for line in late:
-        talk(f"kcoord: {line}")
-    end_with(look.refused)
+        echo_err(f"kcoord: {line}")
+    exit_if_refused(snapshot.refused)
     sys.exit(1 if late else 0)
 
 
-def _late(look: Snapshot, fail_above: int | None, fail_behind: timedelta | None) -> list[str]:
+def _late_messages(snapshot: Snapshot, fail_above: int | None, fail_behind: timedelta | None) -> list[str]:
     """Formats a line for each group that is too far behind, or may be: lag of an unknown age counts as too old."""
     ageless: dict[str, int] = {}
     if fail_behind is not None:
-        for each in lag_rows(look, GroupBy.PARTITION):
+        for each in lag_rows(snapshot, GroupBy.PARTITION):
             if each.lag and each.lag > 0 and each.seconds is None:
                 ageless[each.group] = ageless.get(each.group, 0) + 1
     return [
-        _say(line, ageless.get(line.group, 0))
-        for line in lag_rows(look, GroupBy.GROUP)
-        if line.group in ageless or _is_late(line, fail_above, fail_behind)
+        _format_late_group(row, ageless.get(row.group, 0))
+        for row in lag_rows(snapshot, GroupBy.GROUP)
+        if row.group in ageless or _is_late(row, fail_above, fail_behind)
     ]
 
 
-def _beyond(look: Snapshot) -> list[str]:
+def _beyond_end_messages(snapshot: Snapshot) -> list[str]:
     """Formats a line for each group with an offset beyond the end of its log: its lag counts as 0, but nothing is
     consumed."""
     found = []
-    for name, seen in look.groups.items():
+    for name, seen in snapshot.groups.items():
         beyond = [each for each, lag in zip(seen.partitions, seen.lags, strict=True) if lag is not None and lag < 0]
         if beyond:
             where = format_partitions(each.tp for each in beyond)
@@ -106,59 +106,59 @@ def _beyond(look: Snapshot) -> list[str]:
     return found
 
 
-def _is_late(line: LagRow, fail_above: int | None, fail_behind: timedelta | None) -> bool:
+def _is_late(row: LagRow, fail_above: int | None, fail_behind: timedelta | None) -> bool:
     """Returns whether a group exceeds a limit. A group that reads partitions and has committed nothing exceeds any
     limit."""
-    is_unknown = line.lag is None and line.partitions > 0 and (fail_above, fail_behind) != (None, None)
-    is_above = is_unknown or (fail_above is not None and line.lag is not None and line.lag > fail_above)
-    is_behind = fail_behind is not None and line.seconds is not None and line.seconds > fail_behind.total_seconds()
+    is_unknown = row.lag is None and row.partitions > 0 and (fail_above, fail_behind) != (None, None)
+    is_above = is_unknown or (fail_above is not None and row.lag is not None and row.lag > fail_above)
+    is_behind = fail_behind is not None and row.seconds is not None and row.seconds > fail_behind.total_seconds()
     return is_above or is_behind
 
 
-def _say(line: LagRow, ageless: int) -> str:
-    if line.lag is None:
-        partitions = format_count(line.partitions, "partition")
-        return f"group {line.group}: its lag is not known: nothing is committed for {partitions}"
-    behind = f", {format_duration(line.seconds)} behind" if line.seconds else ""
+def _format_late_group(row: LagRow, ageless: int) -> str:
+    if row.lag is None:
+        partitions = format_count(row.partitions, "partition")
+        return f"group {row.group}: its lag is not known: nothing is committed for {partitions}"
+    behind = f", {format_duration(row.seconds)} behind" if row.seconds else ""
     unknown = f"; the age of the lag of {format_count(ageless, 'partition')} is not known" if ageless else ""
-    return f"group {line.group}: lag {line.lag:,}{behind}{unknown}"
+    return f"group {row.group}: lag {row.lag:,}{behind}{unknown}"
 
 
-def _table(lines: Sequence[LagRow], grain: GroupBy) -> Table:
+def _table(rows: Sequence[LagRow], by: GroupBy) -> Table:
     named = {
         GroupBy.GROUP: [Column("GROUP"), *_COUNTS],
         GroupBy.TOPIC: [Column("GROUP"), Column("TOPIC"), *_COUNTS],
         GroupBy.PARTITION: [Column("GROUP"), Column("TOPIC"), Column("PARTITION", align="right")],
-    }[grain]
-    return Table(columns=[*named, *_FIGURES], rows=[_row(line, grain) for line in lines])
+    }[by]
+    return Table(columns=[*named, *_FIGURES], rows=[_row(row, by) for row in rows])
 
 
-def _with_total(table: Table, lines: Sequence[LagRow], grain: GroupBy) -> Table:
+def _with_total(table: Table, rows: Sequence[LagRow], by: GroupBy) -> Table:
     """Appends a row with the total if there are at least two rows."""
-    if len(lines) < 2:
+    if len(rows) < 2:
         return table
-    row = _row(total(lines), grain)
+    row = _row(total(rows), by)
     return replace(table, rows=[*table.rows, (Cell("TOTAL", "bold"), *row[1:])])
 
 
-def _row(line: LagRow, grain: GroupBy) -> tuple[Any, ...]:
-    figures = (line.lag, lag_time(line.seconds))
-    match grain:
+def _row(row: LagRow, by: GroupBy) -> tuple[Any, ...]:
+    figures = (row.lag, lag_time(row.seconds))
+    match by:
         case GroupBy.GROUP:
-            return (line.group, line.partitions, line.unknown, *figures)
+            return (row.group, row.partitions, row.unknown, *figures)
         case GroupBy.TOPIC:
-            return (line.group, line.topic, line.partitions, line.unknown, *figures)
+            return (row.group, row.topic, row.partitions, row.unknown, *figures)
         case GroupBy.PARTITION:
-            return (line.group, line.topic, line.partition, *figures)
+            return (row.group, row.topic, row.partition, *figures)
 
 
-def _document(line: LagRow) -> dict[str, Any]:
+def _document(row: LagRow) -> dict[str, Any]:
     return {
-        "group": line.group or None,
-        "topic": line.topic,
-        "partition": line.partition,
-        "partitions": line.partitions,
-        "unknown": line.unknown,
-        "lag": line.lag,
-        "lag_seconds": None if line.seconds is None else round(line.seconds, 3),
+        "group": row.group or None,
+        "topic": row.topic,
+        "partition": row.partition,
+        "partitions": row.partitions,
+        "unknown": row.unknown,
+        "lag": row.lag,
+        "lag_seconds": None if row.seconds is None else round(row.seconds, 3),
     }

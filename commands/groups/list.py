@@ -15,7 +15,7 @@ from ..opening import open_cluster
 from ..options.connection_options import connection, connection_options
 from ..output.output import Column, Table, output_of, output_options, show, write
 from ..output.printable import printable
-from ..snapshots import end_with, sum_named
+from ..snapshots import exit_if_refused, summarize_named
 from .choice import pattern_option
 from .documents import refusals
 from .tables import state_cell
@@ -35,7 +35,7 @@ SORTS: Final = ("name", "lag", "members", "state")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
+class GroupRow:
     """A listed group, with its summary if it could be described."""
 
     listed: ListedGroup
@@ -102,20 +102,20 @@ def list_groups(
         if only_names and not topics and sort == "name" and not _lacks_states(listed.found.values(), states):
             _show_names(ctx, names, listed.refused)
             return
-        look = sum_named(cluster, names)
-    lines = [Line(listed=listed.found[name], seen=look.groups.get(name)) for name in names]
-    wanted = _sorted([line for line in lines if _is_wanted(line, states, topics)], sort)
-    refused = (*listed.refused, *look.refused)
+        summaries = summarize_named(cluster, names)
+    rows = [GroupRow(listed=listed.found[name], seen=summaries.groups.get(name)) for name in names]
+    wanted = _sorted([row for row in rows if _is_wanted(row, states, topics)], sort)
+    refused = (*listed.refused, *summaries.refused)
     if only_names:
-        _show_names(ctx, [line.listed.name for line in wanted], refused)
+        _show_names(ctx, [row.listed.name for row in wanted], refused)
         return
     show(
         ctx,
         "groups-list",
-        lambda: {"groups": [_document(line) for line in wanted], "refused": refusals(refused)},
+        lambda: {"groups": [_document(row) for row in wanted], "refused": refusals(refused)},
         lambda: [_table(wanted)],
     )
-    end_with(refused)
+    exit_if_refused(refused)
 
 
 def _show_names(ctx: click.Context, names: Sequence[str], refused: Iterable[Refusal]) -> None:
@@ -125,7 +125,7 @@ def _show_names(ctx: click.Context, names: Sequence[str], refused: Iterable[Refu
     else:
         table = Table(columns=[Column("GROUP")], rows=[(name,) for name in names])
         show(ctx, "groups-names", {"groups": names, "refused": refusals(refused)}, [table])
-    end_with(refused)
+    exit_if_refused(refused)
 
 
 def _lacks_states(listed: Iterable[ListedGroup], states: Collection[str]) -> bool:
@@ -133,24 +133,24 @@ def _lacks_states(listed: Iterable[ListedGroup], states: Collection[str]) -> boo
     return bool(states) and not all(group.state for group in listed)
 
 
-def _is_wanted(line: Line, states: Collection[str], topics: Collection[str]) -> bool:
-    has_topic = not topics or not set(topics).isdisjoint(line.topics)
-    return has_topic and (not states or line.state in states)
+def _is_wanted(row: GroupRow, states: Collection[str], topics: Collection[str]) -> bool:
+    has_topic = not topics or not set(topics).isdisjoint(row.topics)
+    return has_topic and (not states or row.state in states)
 
 
-def _sorted(lines: Collection[Line], sort: str) -> list[Line]:
+def _sorted(rows: Collection[GroupRow], sort: str) -> list[GroupRow]:
     match sort:
         case "lag":
-            return sorted(lines, key=lambda line: -1 if line.lag is None else line.lag, reverse=True)
+            return sorted(rows, key=lambda row: -1 if row.lag is None else row.lag, reverse=True)
         case "members":
-            return sorted(lines, key=lambda line: line.members or 0, reverse=True)
+            return sorted(rows, key=lambda row: row.members or 0, reverse=True)
         case "state":
-            return sorted(lines, key=lambda line: line.state)
+            return sorted(rows, key=lambda row: row.state)
         case _:
-            return list(lines)
+            return list(rows)
 
 
-def _table(lines: Iterable[Line]) -> Table:
+def _table(rows: Iterable[GroupRow]) -> Table:
     columns: Sequence[Column] = (
         Column("GROUP"),
         Column("STATE"),
@@ -162,38 +162,38 @@ def _table(lines: Iterable[Line]) -> Table:
         Column("COORDINATOR", align="right", wide=True),
         Column("TOPIC-NAMES", wide=True),
     )
-    rows = [
+    cells = [
         (
-            line.listed.name,
-            state_cell(line.state),
-            line.listed.type.value,
-            _protocol(line),
-            line.members,
-            len(line.topics) if line.seen else None,
-            line.lag,
-            line.listed.coordinator,
-            ", ".join(line.topics) or None,
+            row.listed.name,
+            state_cell(row.state),
+            row.listed.type.value,
+            _protocol(row),
+            row.members,
+            len(row.topics) if row.seen else None,
+            row.lag,
+            row.listed.coordinator,
+            ", ".join(row.topics) or None,
         )
-        for line in lines
+        for row in rows
     ]
-    return Table(columns=columns, rows=rows)
+    return Table(columns=columns, rows=cells)
 
 
-def _protocol(line: Line) -> str | None:
+def _protocol(row: GroupRow) -> str | None:
     """Formats the protocol type, and the selected protocol if there is one: consumer/range."""
-    protocol = line.seen.group.protocol if line.seen else ""
-    return "/".join(part for part in (line.listed.protocol_type, protocol) if part) or None
+    protocol = row.seen.group.protocol if row.seen else ""
+    return "/".join(part for part in (row.listed.protocol_type, protocol) if part) or None
 
 
-def _document(line: Line) -> dict[str, Any]:
+def _document(row: GroupRow) -> dict[str, Any]:
     return {
-        "group": line.listed.name,
-        "state": line.state or None,
-        "type": line.listed.type.value,
-        "protocol_type": line.listed.protocol_type,
-        "protocol": line.seen.group.protocol if line.seen else None,
-        "members": line.members,
-        "topics": line.topics if line.seen else None,
-        "total_lag": line.lag,
-        "coordinator": line.listed.coordinator,
+        "group": row.listed.name,
+        "state": row.state or None,
+        "type": row.listed.type.value,
+        "protocol_type": row.listed.protocol_type,
+        "protocol": row.seen.group.protocol if row.seen else None,
+        "members": row.members,
+        "topics": row.topics if row.seen else None,
+        "total_lag": row.lag,
+        "coordinator": row.listed.coordinator,
     }

@@ -16,8 +16,8 @@ from ..completing import complete_groups
 from ..interrupting import Interrupts, Tally, format_interruption
 from ..opening import open_cluster
 from ..options.connection_options import connection, connection_options
-from ..output.output import Cell, Column, Table, output_options, show, talk
-from ..snapshots import end_with
+from ..output.output import Cell, Column, Table, echo_err, output_options, show
+from ..snapshots import exit_if_refused
 from .documents import member_document, refusals
 from .tables import members_table
 
@@ -55,7 +55,7 @@ def remove_member(
         raise click.UsageError("say which: --member-id, --instance-id or --all-members")
     with Interrupts() as interrupts, open_cluster(connection(ctx)) as cluster:
         described = cluster.describe_groups([group_name])
-        end_with(described.refused)
+        exit_if_refused(described.refused)
         group = described.found[group_name]
         try:
             members = chosen_members(group, member_ids=member_ids, instance_ids=instance_ids, everyone=everyone)
@@ -74,7 +74,7 @@ def _show_plan(ctx: click.Context, group: Group, members: Collection[Member]) ->
         lambda: {"group": group.name, "executed": False, "members": [member_document(member) for member in members]},
         lambda: [members_table(members)],
     )
-    talk("Nothing was changed: add --execute to do it.")
+    echo_err("Nothing was changed: add --execute to do it.")
 
 
 def _remove(
@@ -102,15 +102,15 @@ def _remove(
             lambda: [_outcome_table(going, removed)],
         )
     except OSError:  # the members are removed, even if stdout cannot be written
-        talk(f"{sum(_error(each, removed) is None for each in going):,} of {len(going):,} removed.")
+        echo_err(f"{sum(_error(each, removed) is None for each in going):,} of {len(going):,} removed.")
         raise
     if removed.was_stopped:
-        _tell_interruption(group, going, removed)
+        _report_interruption(group, going, removed)
         sys.exit(interrupts.exit_code)
-    end_with(removed.refused)
+    exit_if_refused(removed.refused)
 
 
-def _tell_interruption(group: Group, going: Mapping[MemberToRemove, Member], removed: Removed) -> None:
+def _report_interruption(group: Group, going: Mapping[MemberToRemove, Member], removed: Removed) -> None:
     done = [each for each, error in removed.errors.items() if error is ErrorCode.none]
     uncertain = [format_member(going[each]) for each in removed.begun if each not in removed.errors]
     tally = Tally(
@@ -120,8 +120,8 @@ def _tell_interruption(group: Group, going: Mapping[MemberToRemove, Member], rem
         uncertain=uncertain,
     )
     for line in format_interruption(tally, noun="member", verb="removed"):
-        talk(line)
-    talk(f"Who is a member now: kcoord groups describe {quote(group.name)} --members. Removing cannot be undone.")
+        echo_err(line)
+    echo_err(f"Who is a member now: kcoord groups describe {quote(group.name)} --members. Removing cannot be undone.")
 
 
 def _outcome_table(going: Mapping[MemberToRemove, Member], removed: Removed) -> Table:

@@ -70,18 +70,18 @@ STATE_COLUMNS: Final = (
 )
 
 
-def describe_tables(look: Snapshot, *, with_partitions: bool, with_members: bool, is_wide: bool) -> Iterator[Table]:
+def describe_tables(snapshot: Snapshot, *, with_partitions: bool, with_members: bool, is_wide: bool) -> Iterator[Table]:
     """Yields the tables of each group: partitions and members, the first one titled with a heading of the group."""
-    for seen in look.groups.values():
+    for seen in snapshot.groups.values():
         tables = []
         if with_partitions and seen.partitions:
-            tables.append(partitions_table(seen, look.at, is_wide=is_wide))
+            tables.append(partitions_table(seen, snapshot.at, is_wide=is_wide))
         if with_members and seen.group.members:
             tables.append(members_table(seen.group.members))
         if not tables:
             tables.append(Table(columns=(), rows=()))
         first, *others = tables
-        yield Table(columns=first.columns, rows=first.rows, title=group_heading(seen, look.at))
+        yield Table(columns=first.columns, rows=first.rows, title=group_heading(seen, snapshot.at))
         yield from others
 
 
@@ -112,11 +112,11 @@ def partitions_table(seen: GroupSnapshot, at: float, *, is_wide: bool) -> Table:
     starts = _starts_ahead(seen)
     if is_wide or not starts:
         return table
-    place = PARTITION_COLUMNS.index(_LOG_END)
+    index = PARTITION_COLUMNS.index(_LOG_END)
     by_column = table.rows.columns if isinstance(table.rows, ByColumn) else tuple(zip(*table.rows, strict=True))
     return Table(
-        columns=(*table.columns[:place], LOG_START, *table.columns[place:]),
-        rows=ByColumn(*by_column[:place], starts, *by_column[place:]),
+        columns=(*table.columns[:index], LOG_START, *table.columns[index:]),
+        rows=ByColumn(*by_column[:index], starts, *by_column[index:]),
     )
 
 
@@ -217,10 +217,10 @@ def _member_row(member: Member) -> tuple[Value, ...]:
 
 
 def _without_empty(table: Table) -> Table:
-    used = [place for place in range(len(table.columns)) if any(row[place] is not None for row in table.rows)]
+    used = [index for index in range(len(table.columns)) if any(row[index] is not None for row in table.rows)]
     return Table(
-        columns=[table.columns[place] for place in used],
-        rows=[[row[place] for place in used] for row in table.rows],
+        columns=[table.columns[index] for index in used],
+        rows=[[row[index] for index in used] for row in table.rows],
         title=table.title,
     )
 
@@ -228,19 +228,21 @@ def _without_empty(table: Table) -> Table:
 # For CSV, all groups are in one table.
 
 
-def partitions_with_group(look: Snapshot) -> Table:
-    tables = [(seen.group.name, partitions_table(seen, look.at, is_wide=True)) for seen in look.groups.values()]
+def partitions_with_group(snapshot: Snapshot) -> Table:
+    tables = [(seen.group.name, partitions_table(seen, snapshot.at, is_wide=True)) for seen in snapshot.groups.values()]
     rows = [(name, *row) for name, table in tables for row in table.rows]
     return Table(columns=(Column("GROUP"), *WIDE_COLUMNS), rows=rows)
 
 
-def members_with_group(look: Snapshot) -> Table:
-    rows = [(each.group.name, *_member_row(member)) for each in look.groups.values() for member in each.group.members]
+def members_with_group(snapshot: Snapshot) -> Table:
+    rows = [
+        (each.group.name, *_member_row(member)) for each in snapshot.groups.values() for member in each.group.members
+    ]
     return Table(columns=(Column("GROUP"), *MEMBER_COLUMNS), rows=rows)
 
 
-def states_table(look: Snapshot) -> Table:
-    return Table(columns=STATE_COLUMNS, rows=[_state_row(each, look.at) for each in look.groups.values()])
+def states_table(snapshot: Snapshot) -> Table:
+    return Table(columns=STATE_COLUMNS, rows=[_state_row(each, snapshot.at) for each in snapshot.groups.values()])
 
 
 def _state_row(seen: GroupSnapshot, at: float) -> tuple[Value, ...]:

@@ -11,19 +11,19 @@ from kcoord.admin.offsets.files.plan_files import plan_document, read_plan
 
 from ..opening import open_cluster
 from ..options.connection_options import connection_options
-from ..output.output import output_options, show, talk
-from .options import Doing, doing_options, offsets_connection
-from .plan import do, tell_differences
+from ..output.output import echo_err, output_options, show
+from .options import ApplyOptions, execute_options, offsets_connection
+from .plan import apply_and_report, report_differences
 from .plan_tables import plan_table
 
 
 @click.command("apply", short_help="Do exactly what a saved plan says, or refuse.")
 @click.argument("path", metavar="PLAN", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@doing_options
+@execute_options
 @connection_options
 @output_options
 @click.pass_context
-def apply_plan(ctx: click.Context, path: Path, doing: Doing) -> None:
+def apply_plan(ctx: click.Context, path: Path, apply_options: ApplyOptions) -> None:
     """Apply a plan that --plan has saved: exactly that, or nothing if the world has changed since.
 
     \b
@@ -37,12 +37,12 @@ def apply_plan(ctx: click.Context, path: Path, doing: Doing) -> None:
     """
     plan = read_plan(path)
     with open_cluster(offsets_connection(ctx)) as cluster:
-        if doing.executes:
-            sys.exit(1 if do(ctx, cluster, plan, doing) else 0)
+        if apply_options.executes:
+            sys.exit(1 if apply_and_report(ctx, cluster, plan, apply_options) else 0)
         show(ctx, "offsets-plan", lambda: plan_document(plan), lambda: [plan_table(plan)])
         try:
             check(cluster, plan)
         except StalePlan as changed:
-            tell_differences(changed)
+            report_differences(changed)
             raise
-    talk("The plan still holds. Nothing was changed: add --execute to do it.")
+    echo_err("The plan still holds. Nothing was changed: add --execute to do it.")

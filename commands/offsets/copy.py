@@ -18,12 +18,12 @@ from kcoord.admin.offsets.marking import mark_lines
 from kcoord.admin.offsets.planning import plan_from_files
 from kcoord.admin.offsets.plans import Risk, Verb
 
-from ..cluster_names import place_connection, place_given, place_of
+from ..cluster_names import cluster_name_of, connection_to, place_given
 from ..opening import open_cluster
 from ..options.connection_options import as_given, connection_options
-from ..output.output import output_options, progress, talk
-from .options import Doing, planning_options, risk_options
-from .plan import show_and_do
+from ..output.output import echo_err, output_options, progress
+from .options import ApplyOptions, planning_options, risk_options
+from .plan import preview_or_apply
 
 
 def _pattern(_: click.Context, __: click.Parameter, text: str) -> re.Pattern[str]:
@@ -38,8 +38,12 @@ class NotAllRead(RuntimeError):
 
 
 @click.command("copy", short_help="Set offsets of groups to those that they have in another cluster.")
-@click.option("--from", "source", required=True, callback=place_of, metavar="PLACE", help="The cluster to read from.")
-@click.option("--to", "target", required=True, callback=place_of, metavar="PLACE", help="The cluster to commit to.")
+@click.option(
+    "--from", "source", required=True, callback=cluster_name_of, metavar="PLACE", help="The cluster to read from."
+)
+@click.option(
+    "--to", "target", required=True, callback=cluster_name_of, metavar="PLACE", help="The cluster to commit to."
+)
 @click.option(
     "--group", "pattern", required=True, callback=_pattern, metavar="REGEX", help="Groups whose whole name matches."
 )
@@ -58,7 +62,7 @@ def copy_offsets(
     pattern: re.Pattern[str],
     ignore_topic_ids: bool,
     accepted: tuple[Risk, ...],
-    doing: Doing,
+    apply_options: ApplyOptions,
 ) -> None:
     """Copy committed offsets from one cluster to another, for groups that have no members there. They may be new there.
 
@@ -75,13 +79,13 @@ def copy_offsets(
     still has members where it is read: those would go on behind what was copied. Each --accept option takes one of
     these risks.
     """
-    came_from, goes_to = place_connection(ctx, source), place_connection(ctx, target)
+    came_from, goes_to = connection_to(ctx, source), connection_to(ctx, target)
     with open_cluster(goes_to) as there:
         with open_cluster(came_from) as here, progress("reading offsets and records"):
             exported = _exported(here, pattern)
-            lines, unread = _marked(here, exported.lines, there)
+            lines, unread = _with_records(here, exported.lines, there)
         for line in (*exported.notes, *map(str, unread)):
-            talk(f"kcoord: {line}")
+            echo_err(f"kcoord: {line}")
         planned = plan_from_files(
             there,
             offsets_by_group(lines),
@@ -91,7 +95,7 @@ def copy_offsets(
             ignores_topic_ids=ignore_topic_ids,
             accepted=accepted,
         )
-        show_and_do(ctx, there, planned, doing, where=as_given(ctx, place_given(ctx, target)))
+        preview_or_apply(ctx, there, planned, apply_options, where=as_given(ctx, place_given(ctx, target)))
 
 
 def _exported(cluster: ClusterClient, pattern: re.Pattern[str]) -> Exported:
@@ -106,7 +110,7 @@ def _exported(cluster: ClusterClient, pattern: re.Pattern[str]) -> Exported:
     return exported
 
 
-def _marked(
+def _with_records(
     source: ClusterClient, lines: Collection[OffsetLine], target: ClusterClient
 ) -> tuple[list[OffsetLine], tuple[Refusal, ...]]:
     """Adds record marks to the offsets whose logs differ in the target. Also returns what could not be read."""

@@ -11,8 +11,8 @@ from ..completing import complete_groups
 from ..opening import open_cluster
 from ..options.connection_options import connection_options
 from ..output.output import output_options
-from .options import Doing, offsets_connection, planning_options, scope_of, scope_options
-from .plan import show_and_do
+from .options import ApplyOptions, offsets_connection, planning_options, scope_of, scope_options
+from .plan import preview_or_apply
 
 
 @click.command(short_help="Forget offsets of a group.")
@@ -22,7 +22,9 @@ from .plan import show_and_do
 @connection_options
 @output_options
 @click.pass_context
-def delete(ctx: click.Context, group: str, selections: tuple[Selection, ...], all_topics: bool, doing: Doing) -> None:
+def delete(
+    ctx: click.Context, group: str, selections: tuple[Selection, ...], all_topics: bool, apply_options: ApplyOptions
+) -> None:
     """Delete what a group has committed for topics or partitions. It starts there by auto.offset.reset next time.
 
     \b
@@ -34,9 +36,9 @@ def delete(ctx: click.Context, group: str, selections: tuple[Selection, ...], al
     """
     scope = scope_of(selections, all_topics)
     with open_cluster(offsets_connection(ctx)) as cluster:
-        planned = plan_delete(cluster, group, scope=scope, target=_say(scope), now=datetime.now(UTC))
-        show_and_do(ctx, cluster, planned, doing)
+        planned = plan_delete(cluster, group, scope=scope, target=_format_scope(scope), now=datetime.now(UTC))
+        preview_or_apply(ctx, cluster, planned, apply_options)
 
 
-def _say(scope: tuple[Selection, ...] | None) -> str:
+def _format_scope(scope: tuple[Selection, ...] | None) -> str:
     return "all topics" if scope is None else ", ".join(sorted({selection.topic for selection in scope}))

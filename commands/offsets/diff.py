@@ -17,10 +17,10 @@ from kcoord.admin.offsets.files.importing import read_offsets
 from kcoord.admin.offsets.files.offset_lines import OffsetLine
 from kcoord.admin.offsets.files.plan_files import committed_document
 
-from ..cluster_names import FORMS, is_place, place_connection
+from ..cluster_names import FORMS, connection_to, is_cluster_name
 from ..opening import open_cluster
 from ..options.connection_options import connection_options
-from ..output.output import Cell, Column, Table, output_of, output_options, show, talk
+from ..output.output import Cell, Column, Table, echo_err, output_of, output_options, show
 
 
 class Side(NamedTuple):
@@ -52,19 +52,19 @@ def diff_offsets(ctx: click.Context, a: str, b: str, groups: tuple[str, ...], ex
     """
     files = {side: read for side, read in ((side, _of_file(side, groups)) for side in (a, b)) if read is not None}
     named = groups or {line.group for read in files.values() for line in read.lines}
-    sides = [files[side] if side in files else _of_cluster(place_connection(ctx, side), named) for side in (a, b)]
+    sides = [files[side] if side in files else _of_cluster(connection_to(ctx, side), named) for side in (a, b)]
     found = diff(sides[0].lines, sides[1].lines, exactly=exactly)
     show(ctx, "offsets-diff", lambda: _document(a, b, found), lambda: _tables(ctx, found))
     refused = [f"{name}: {line}" for name, side in zip((a, b), sides, strict=True) for line in side.refused]
     for line in refused:
-        talk(f"kcoord: {line}")
-    talk(f"{format_count(len(found.differences), 'difference')}; {format_count(found.same, 'offset')} the same.")
+        echo_err(f"kcoord: {line}")
+    echo_err(f"{format_count(len(found.differences), 'difference')}; {format_count(found.same, 'offset')} the same.")
     sys.exit(1 if found.differences or refused else 0)
 
 
 def _of_file(side: str, groups: tuple[str, ...]) -> Side | None:
     """Reads one side from a file; returns None if the argument names a cluster."""
-    if is_place(side):
+    if is_cluster_name(side):
         return None
     try:
         text = sys.stdin.read() if side == "-" else read_text(Path(side))
@@ -107,10 +107,10 @@ def _table(found: Diff) -> Table:
 def _row(each: Difference) -> tuple[Any, ...]:
     offsets = (each.a and each.a.offset, each.b and each.b.offset)
     by = None if each.by is None else Cell(f"{each.by:+d}", raw=each.by)
-    return (each.group, each.tp.topic, each.tp.partition, *offsets, by, _say(each))
+    return (each.group, each.tp.topic, each.tp.partition, *offsets, by, _format_kind(each))
 
 
-def _say(each: Difference) -> str:
+def _format_kind(each: Difference) -> str:
     match each.kind:
         case Kind.ONLY_A:
             return "only in A"

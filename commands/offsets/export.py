@@ -11,10 +11,10 @@ from kcoord.admin.groups.selection import select_groups
 from kcoord.admin.offsets.files.documents import write_atomically
 from kcoord.admin.offsets.files.exporting import csv_lines, export, json_lines
 
-from ..groups.choice import Choice, group_choice
+from ..groups.choice import GroupSelection, group_choice
 from ..opening import open_cluster
 from ..options.connection_options import connection_options
-from ..output.output import progress, talk, write
+from ..output.output import echo_err, progress, write
 from .options import offsets_connection
 
 _STDOUT: Final = ("-", "/dev/stdout")
@@ -51,7 +51,7 @@ class PartialExport(RuntimeError):
 @connection_options
 @click.pass_context
 def export_offsets(
-    ctx: click.Context, choice: Choice, path: Path | None, overwrites: bool, form: str, with_records: bool
+    ctx: click.Context, choice: GroupSelection, path: Path | None, overwrites: bool, form: str, with_records: bool
 ) -> None:
     """Export what groups have committed, running groups too.
 
@@ -78,12 +78,12 @@ def export_offsets(
     is_lacking_a_named_one = any(name not in with_offsets for name in choice.names)
     refused = (*map(str, unlisted), *exported.refused, *(exported.missing if is_lacking_a_named_one else ()))
     for line in dict.fromkeys((*refused, *exported.missing, *exported.notes)):
-        talk(f"kcoord: {line}")
+        echo_err(f"kcoord: {line}")
     if path is None or str(path) in _STDOUT:
         write(text)
     elif refused and overwrites and path.exists():
         raise PartialExport(f"{path} is left as it was: not all groups could be read. Take another name for the others")
     else:
         write_atomically(path, text, overwrites=overwrites)
-        talk(f"{format_count(len(exported.lines), 'offset')} of {format_count(len(with_offsets), 'group')}: {path}")
+        echo_err(f"{format_count(len(exported.lines), 'offset')} of {format_count(len(with_offsets), 'group')}: {path}")
     sys.exit(1 if refused or exported.gaps or is_lacking_a_named_one else 0)

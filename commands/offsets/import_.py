@@ -13,8 +13,8 @@ from kcoord.admin.offsets.plans import Risk, Verb
 from ..opening import open_cluster
 from ..options.connection_options import connection_options
 from ..output.output import output_options
-from .options import Doing, offsets_connection, planning_options, risk_options
-from .plan import show_and_do
+from .options import ApplyOptions, offsets_connection, planning_options, risk_options
+from .plan import preview_or_apply
 
 
 def _renames(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
@@ -50,7 +50,7 @@ def import_offsets(
     renames: dict[str, str],
     ignore_topic_ids: bool,
     accepted: tuple[Risk, ...],
-    doing: Doing,
+    apply_options: ApplyOptions,
 ) -> None:
     """Import offsets: JSON lines of kcoord offsets export, or the CSV of kafka-consumer-groups. A group may be new.
 
@@ -78,4 +78,4 @@ def import_offsets(
             ignores_topic_ids=ignore_topic_ids,
             accepted=accepted,
         )
-        show_and_do(ctx, cluster, planned, doing)
+        preview_or_apply(ctx, cluster, planned, apply_options)

@@ -15,7 +15,7 @@ from kcoord.admin.offsets.selecting import Selection, parse_selection
 from ..completing import complete_topics
 from ..interrupting import Interrupts
 from ..options.connection_options import connection
-from ..output.output import talk
+from ..output.output import echo_err
 
 if TYPE_CHECKING:
     from kcoord.admin.connecting.connection import Connection, ConnectionOptions
@@ -24,7 +24,7 @@ Command = Callable[..., Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Doing:
+class ApplyOptions:
     """The options of a change: whether to apply it, where to save plan and undo file, and how it is interrupted."""
 
     executes: bool
@@ -38,7 +38,7 @@ _A_FILE = click.Path(dir_okay=False, path_type=Path)
 _A_FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 
 
-def doing_options(command: Command) -> Command:
+def execute_options(command: Command) -> Command:
     """A decorator that adds --execute, --undo and --undo-dir, and passes the command its ApplyOptions."""
 
     @wraps(command)
@@ -47,7 +47,9 @@ def doing_options(command: Command) -> Command:
             raise click.UsageError("--undo names the file and --undo-dir its folder: give one of them")
         undo = UndoDestination(path=undo_path, folder=undo_folder or Path())
         with Interrupts() as interrupts:
-            return command(*args, doing=Doing(executes=executes, undo=undo, interrupts=interrupts), **others)
+            return command(
+                *args, apply_options=ApplyOptions(executes=executes, undo=undo, interrupts=interrupts), **others
+            )
 
     for option in (
         click.option(
@@ -64,15 +66,19 @@ def planning_options(command: Command) -> Command:
     """A decorator that adds --plan and --force to the options of `execute_options`."""
 
     @wraps(command)
-    def planned(*args: Any, doing: Doing, plan_path: Path | None, overwrites: bool, **others: Any) -> Any:
-        return command(*args, doing=replace(doing, plan_path=plan_path, overwrites_plan=overwrites), **others)
+    def planned(
+        *args: Any, apply_options: ApplyOptions, plan_path: Path | None, overwrites: bool, **others: Any
+    ) -> Any:
+        return command(
+            *args, apply_options=replace(apply_options, plan_path=plan_path, overwrites_plan=overwrites), **others
+        )
 
     for option in (
         click.option("--force", "overwrites", is_flag=True, help="Write over a plan file that is there."),
         click.option("--plan", "plan_path", type=_A_FILE, metavar="FILE", help="Save the plan for offsets apply."),
     ):
         option(planned)
-    return doing_options(planned)
+    return execute_options(planned)
 
 
 _RISKS = {
@@ -101,11 +107,11 @@ def _name_of(risk: Risk) -> str:
     return f"accepts_{risk.value.replace('-', '_')}"
 
 
-def offsets_connection(ctx: click.Context, said: "ConnectionOptions | None" = None) -> "Connection":
+def offsets_connection(ctx: click.Context, options: "ConnectionOptions | None" = None) -> "Connection":
     """Resolves the connection, and warns if it loses the metadata of offsets."""
-    where = connection(ctx, said)
+    where = connection(ctx, options)
     if where.needs_librdkafka:
-        talk(
+        echo_err(
             f"kcoord: through librdkafka ({where.needs_librdkafka}) the metadata of offsets is not seen: "
             "exports and undo files are without it"
         )

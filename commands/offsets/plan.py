@@ -28,16 +28,16 @@ from kcoord.admin.offsets.plans import Effect, GroupPlan, Plan
 
 from ..interrupting import Tally, format_interruption
 from ..options.connection_options import as_given
-from ..output.output import output_of, show, talk
-from .options import Doing
+from ..output.output import echo_err, output_of, show
+from .options import ApplyOptions
 from .plan_tables import applied_table, plan_table, stays, why_withheld
 
 
-def show_and_do(
+def preview_or_apply(
     ctx: click.Context,
     cluster: ClusterClient,
     planned: Planned,
-    doing: Doing,
+    apply_options: ApplyOptions,
     *,
     unlisted: Iterable[Refusal] = (),
     where: str | None = None,
@@ -50,36 +50,38 @@ def show_and_do(
     planned = replace(planned, refused=(*map(str, unlisted), *planned.refused))
     plan = planned.plan
     for line in (*planned.refused, *planned.warnings):
-        talk(f"kcoord: {line}")
+        echo_err(f"kcoord: {line}")
     if not plan.changes:
         if planned.withheld or not output_of(ctx).is_for_people:
             show(ctx, "offsets-plan", _plan_document(planned), [plan_table(plan, planned.withheld)])
-        talk(_nothing_to_do(planned, doing))
+        echo_err(_format_no_changes(planned, apply_options))
         sys.exit(1 if planned.refused else 0)
-    if doing.plan_path is not None:
-        write_plan(doing.plan_path, plan, overwrites=doing.overwrites_plan)
-    if doing.executes:
-        has_failed = do(ctx, cluster, plan, doing, where=where, withheld=planned.withheld)
+    if apply_options.plan_path is not None:
+        write_plan(apply_options.plan_path, plan, overwrites=apply_options.overwrites_plan)
+    if apply_options.executes:
+        has_failed = apply_and_report(ctx, cluster, plan, apply_options, where=where, withheld=planned.withheld)
     else:
-        has_failed = _only_show(ctx, planned, doing, as_given(ctx) if where is None else where)
+        has_failed = _preview(ctx, planned, apply_options, as_given(ctx) if where is None else where)
     if has_failed or planned.refused:
         sys.exit(1)
 
 
-def _nothing_to_do(planned: Planned, doing: Doing) -> str:
+def _format_no_changes(planned: Planned, apply_options: ApplyOptions) -> str:
     if not planned.refused:
         return "Nothing to change."
-    return "Nothing was changed." if doing.plan_path is None else "Nothing was changed, and no plan was saved."
+    return "Nothing was changed." if apply_options.plan_path is None else "Nothing was changed, and no plan was saved."
 
 
-def _only_show(ctx: click.Context, planned: Planned, doing: Doing, options: str) -> bool:
+def _preview(ctx: click.Context, planned: Planned, apply_options: ApplyOptions, options: str) -> bool:
     plan = planned.plan
     show(ctx, "offsets-plan", lambda: _plan_document(planned), lambda: [plan_table(plan, planned.withheld)])
-    talk(_summary(plan, planned.withheld))
-    if doing.plan_path is None:
-        talk("Nothing was changed: add --execute to do it.")
+    echo_err(_summary(plan, planned.withheld))
+    if apply_options.plan_path is None:
+        echo_err("Nothing was changed: add --execute to do it.")
     else:
-        talk(f"Nothing was changed: kcoord offsets apply {quote(str(doing.plan_path))} --execute{options} does it.")
+        echo_err(
+            f"Nothing was changed: kcoord offsets apply {quote(str(apply_options.plan_path))} --execute{options} does it."
+        )
     return False
 
 
@@ -91,11 +93,11 @@ def _plan_document(planned: Planned) -> dict[str, Any]:
     }
 
 
-def do(
+def apply_and_report(
     ctx: click.Context,
     cluster: ClusterClient,
     plan: Plan,
-    doing: Doing,
+    apply_options: ApplyOptions,
     *,
     where: str | None = None,
     withheld: Sequence[GroupPlan] = (),
@@ -103,35 +105,40 @@ def do(
     """Applies the plan and shows the outcome; True if any of it failed. Withheld groups are shown as refused."""
     try:
         applied = apply(
-            cluster, plan, undo=doing.undo, now=datetime.now(UTC), on_undo_written=tell_undo_file, stop=doing.interrupts
+            cluster,
+            plan,
+            undo=apply_options.undo,
+            now=datetime.now(UTC),
+            on_undo_written=report_undo_file,
+            stop=apply_options.interrupts,
         )
     except StalePlan as changed:
-        tell_differences(changed)
+        report_differences(changed)
         raise
     tried = applied.failed
-    applied = replace(applied, outcomes=(*applied.outcomes, *_left_alone(withheld, plan)))
+    applied = replace(applied, outcomes=(*applied.outcomes, *_withheld_outcomes(withheld, plan)))
     try:
         show(ctx, "offsets-applied", lambda: _applied_document(plan, applied), lambda: [applied_table(applied)])
     finally:  # the changes are made, even if stdout cannot be written
-        _tell_outcome(applied, tried, as_given(ctx) if where is None else where)
-    if doing.interrupts.exit_code is not None:
-        sys.exit(doing.interrupts.exit_code)
+        _report_outcome(applied, tried, as_given(ctx) if where is None else where)
+    if apply_options.interrupts.exit_code is not None:
+        sys.exit(apply_options.interrupts.exit_code)
     return bool(applied.failed)
 
 
-def _tell_outcome(applied: Applied, failed: Iterable[Outcome], options: str) -> None:
+def _report_outcome(applied: Applied, failed: Iterable[Outcome], options: str) -> None:
     """Reports on stderr which attempts failed, how much was changed, and how to undo it."""
     for outcome in _first_of_each_reason(failed):
-        talk(f"kcoord: group {outcome.group!r}, {outcome.change.tp}: {outcome.reason}")
+        echo_err(f"kcoord: group {outcome.group!r}, {outcome.change.tp}: {outcome.reason}")
     for line in _outcome_lines(applied):
-        talk(line)
+        echo_err(line)
     if applied.undo_path is None:
-        talk(UNDO_FILE_REMOVED)
+        echo_err(UNDO_FILE_REMOVED)
     else:
-        talk(f"To take it back: kcoord offsets undo {quote(str(applied.undo_path))} --execute{options}")
+        echo_err(f"To take it back: kcoord offsets undo {quote(str(applied.undo_path))} --execute{options}")
 
 
-def _left_alone(withheld: Iterable[GroupPlan], plan: Plan) -> Iterable[Outcome]:
+def _withheld_outcomes(withheld: Iterable[GroupPlan], plan: Plan) -> Iterable[Outcome]:
     """Yields outcomes of withheld groups, which were not attempted: their offsets are those that the plan read."""
     for group in withheld:
         for change in group.changes:
@@ -153,32 +160,36 @@ def _outcome_lines(applied: Applied) -> list[str]:
 def _tally(applied: Applied) -> Tally:
     """Counts groups by the worst outcome of their partitions. A group is changed in part if some of its partitions
     were changed."""
-    fates: dict[str, set[Status]] = defaultdict(set)
+    statuses_by_group: dict[str, set[Status]] = defaultdict(set)
     for outcome in applied.outcomes:
-        fates[outcome.group].add(outcome.status)
-    uncertain = [group for group, own in fates.items() if Status.UNKNOWN in own]
-    done = [group for group, own in fates.items() if own == {Status.DONE}]
-    untried = [group for group, own in fates.items() if own == {Status.NOT_TRIED}]
+        statuses_by_group[outcome.group].add(outcome.status)
+    uncertain = [group for group, statuses in statuses_by_group.items() if Status.UNKNOWN in statuses]
+    done = [group for group, statuses in statuses_by_group.items() if statuses == {Status.DONE}]
+    untried = [group for group, statuses in statuses_by_group.items() if statuses == {Status.NOT_TRIED}]
     written = {Status.DONE, Status.OVERWRITTEN}
-    in_part = [group for group, own in fates.items() if own & written and group not in {*uncertain, *done}]
-    refused = len(fates) - len(uncertain) - len(done) - len(untried) - len(in_part)
+    in_part = [
+        group
+        for group, statuses in statuses_by_group.items()
+        if statuses & written and group not in {*uncertain, *done}
+    ]
+    refused = len(statuses_by_group) - len(uncertain) - len(done) - len(untried) - len(in_part)
     return Tally(done=len(done), in_part=len(in_part), refused=refused, untried=len(untried), uncertain=uncertain)
 
 
-def tell_differences(changed: StalePlan) -> None:
+def report_differences(changed: StalePlan) -> None:
     """Reports each difference on a line, unless there is only one, which the error itself names."""
     if len(changed.differences) > 1:
         for line in changed.differences:
-            talk(f"kcoord: {line}")
+            echo_err(f"kcoord: {line}")
 
 
 UNDO_FILE_REMOVED: Final = "The undo file was removed: nothing was changed."
 
 
-def tell_undo_file(path: Path) -> None:
+def report_undo_file(path: Path) -> None:
     """Reports the undo file. This happens before the first change, so that the file is known however the command
     ends."""
-    talk(f"The undo file is {quote(str(path))}.")
+    echo_err(f"The undo file is {quote(str(path))}.")
 
 
 def _first_of_each_reason(failed: Iterable[Outcome]) -> Iterable[Outcome]:

@@ -14,12 +14,12 @@ from kcoord.admin.offsets.plans import Risk, Verb
 from kcoord.admin.offsets.resetting import OffsetsFromFile
 from kcoord.admin.offsets.selecting import Selection, selects
 
-from ..groups.choice import Choice, group_choice
+from ..groups.choice import GroupSelection, group_choice
 from ..opening import open_cluster
 from ..options.connection_options import connection_options
 from ..output.output import output_options, progress
-from .options import Doing, offsets_connection, planning_options, risk_options, scope_of, scope_options
-from .plan import show_and_do
+from .options import ApplyOptions, offsets_connection, planning_options, risk_options, scope_of, scope_options
+from .plan import preview_or_apply
 from .targets import target_of, target_options
 
 
@@ -35,13 +35,13 @@ from .targets import target_of, target_options
 @click.pass_context
 def reset(
     ctx: click.Context,
-    choice: Choice,
+    choice: GroupSelection,
     selections: tuple[Selection, ...],
     all_topics: bool,
     ignore_topic_ids: bool,
     accepted: tuple[Risk, ...],
     where: dict[str, Any],
-    doing: Doing,
+    apply_options: ApplyOptions,
 ) -> None:
     """Reset offsets. The plan is shown: old and new offsets, what is replayed or skipped, and every fallback.
 
@@ -79,11 +79,11 @@ def reset(
                 )
             else:
                 planned = plan_reset(cluster, names, scope=scope, target=target, now=now)
-        show_and_do(ctx, cluster, planned, doing, unlisted=unlisted)
+        preview_or_apply(ctx, cluster, planned, apply_options, unlisted=unlisted)
 
 
 def _listed(
-    path: Path, choice: Choice, names: list[str], selections: tuple[Selection, ...]
+    path: Path, choice: GroupSelection, names: list[str], selections: tuple[Selection, ...]
 ) -> dict[str, OffsetsFromFile]:
     """Reads the offsets of the selected groups from a file. A named group must be in it; of a pattern, only those in
     it count."""

@@ -34,21 +34,21 @@ def target_options(command: Command) -> Command:
     `target_of`."""
 
     @wraps(command)
-    def aimed(*args: Any, **values: Any) -> Any:
-        said = {name: values.pop(name) for name, _ in _OPTIONS}
-        where = {name: value for name, value in said.items() if value is not None and value is not False}
+    def with_target(*args: Any, **values: Any) -> Any:
+        given = {name: values.pop(name) for name, _ in _OPTIONS}
+        where = {name: value for name, value in given.items() if value is not None and value is not False}
         return command(*args, where=where, **values)
 
     for _, option in reversed(_OPTIONS):
-        option(aimed)
-    return aimed
+        option(with_target)
+    return with_target
 
 
 def target_of(where: Mapping[str, Any], *, now: datetime) -> ResetTarget | Path:
     """Parses the one target that was given; a path if the offsets are in a file. Raises UsageError, BadParameter."""
     if len(where) != 1:
-        said = " and ".join(f"--{name.replace('_', '-')}" for name in where)
-        raise click.UsageError(f"{said}: give only one" if where else "say where to: --to WHERE, or see --help")
+        options = " and ".join(f"--{name.replace('_', '-')}" for name in where)
+        raise click.UsageError(f"{options}: give only one" if where else "say where to: --to WHERE, or see --help")
     ((name, value),) = where.items()
     try:
         return _target(name, value, now)

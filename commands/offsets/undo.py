@@ -10,8 +10,8 @@ from kcoord.admin.offsets.files.undo_files import plan_undo, read_undo
 from ..opening import open_cluster
 from ..options.connection_options import connection_options
 from ..output.output import output_options
-from .options import Doing, doing_options, offsets_connection
-from .plan import show_and_do
+from .options import ApplyOptions, execute_options, offsets_connection
+from .plan import preview_or_apply
 
 
 @click.command(short_help="Take back a change of offsets.")
@@ -19,11 +19,11 @@ from .plan import show_and_do
 @click.option(
     "--force", "forced", is_flag=True, help="Even if the offsets are no longer those that the change had set."
 )
-@doing_options
+@execute_options
 @connection_options
 @output_options
 @click.pass_context
-def undo(ctx: click.Context, path: Path, forced: bool, doing: Doing) -> None:
+def undo(ctx: click.Context, path: Path, forced: bool, apply_options: ApplyOptions) -> None:
     """Undo a change: offsets, leader epochs and metadata are as they were; where nothing was committed, nothing is.
 
     \b
@@ -36,4 +36,4 @@ def undo(ctx: click.Context, path: Path, forced: bool, doing: Doing) -> None:
     saved = read_undo(path)
     with open_cluster(offsets_connection(ctx)) as cluster:
         planned = plan_undo(cluster, saved, name=str(path), now=datetime.now(UTC), forced=forced)
-        show_and_do(ctx, cluster, planned, doing)
+        preview_or_apply(ctx, cluster, planned, apply_options)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from ..output.output import talk
-from .shared_options import keep, shared_option, shared_options, shared_values
+from ..output.output import echo_err
+from .shared_options import shared_option, shared_options, shared_values, store_value
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -50,7 +50,7 @@ def _pair(ctx: click.Context, parameter: click.Parameter, values: tuple[str, ...
             # The message has the key only: the rest may be a secret with a mistyped equals sign.
             raise click.BadParameter(f"{key.split(':')[0]!r} must be followed by =VALUE", ctx, parameter)
         pairs.append((key.strip(), value))
-    return keep(ctx, parameter, tuple(pairs))
+    return store_value(ctx, parameter, tuple(pairs))
 
 
 def _warn_of_secrets(ctx: click.Context, pairs: Sequence[tuple[str, str]]) -> None:
@@ -62,7 +62,7 @@ def _warn_of_secrets(ctx: click.Context, pairs: Sequence[tuple[str, str]]) -> No
     seen = [key for key, value in pairs if holds_secret(key, value)]
     if seen:
         ctx.meta[_WARNED] = True
-        talk(f"kcoord: others on this machine can see {', '.join(dict.fromkeys(seen))} of -X (ps): {_SAFER}")
+        echo_err(f"kcoord: others on this machine can see {', '.join(dict.fromkeys(seen))} of -X (ps): {_SAFER}")
 
 
 BOOTSTRAP: Final = shared_option(
@@ -98,7 +98,7 @@ connection_options = shared_options(BOOTSTRAP, COMMAND_CONFIG, PAIRS, CONTEXT, R
 them."""
 
 
-def given(ctx: click.Context) -> "ConnectionOptions":
+def command_line_options(ctx: click.Context) -> "ConnectionOptions":
     """Returns the connection options of the command line alone."""
     from kcoord.admin.connecting.connection import ConnectionOptions
 
@@ -106,7 +106,7 @@ def given(ctx: click.Context) -> "ConnectionOptions":
     return ConnectionOptions(**{name: value for name, value in shared_values(ctx).items() if name in known})
 
 
-def connection(ctx: click.Context, said: "ConnectionOptions | None" = None) -> "Connection":
+def connection(ctx: click.Context, options: "ConnectionOptions | None" = None) -> "Connection":
     """Resolves the connection from the command line, or from `options` instead, and the environment.
 
     Raises UsageError if no cluster is named. Warnings go to stderr.
@@ -114,28 +114,28 @@ def connection(ctx: click.Context, said: "ConnectionOptions | None" = None) -> "
     from kcoord.admin.connecting.connection import NoCluster, resolve_connection
 
     try:
-        found = resolve_connection(said or given(ctx), os.environ)
+        found = resolve_connection(options or command_line_options(ctx), os.environ)
     except NoCluster as error:
         raise click.UsageError(str(error), ctx) from None
-    _warn_of_secrets(ctx, (said or given(ctx)).pairs)
+    _warn_of_secrets(ctx, (options or command_line_options(ctx)).pairs)
     for warning in found.warnings:
-        talk(f"kcoord: {warning}")
+        echo_err(f"kcoord: {warning}")
     if found.ignored and ctx.meta.get(DEBUG):
-        talk(f"kcoord: of no meaning here: {', '.join(found.ignored)}")
+        echo_err(f"kcoord: of no meaning here: {', '.join(found.ignored)}")
     return found
 
 
-def as_given(ctx: click.Context, said: "ConnectionOptions | None" = None) -> str:
+def as_given(ctx: click.Context, given: "ConnectionOptions | None" = None) -> str:
     """Formats the options that name the cluster, for a proposed command that works when it is copied. The values of
     secret -X options are left to the user."""
     from kcoord.admin.connecting.secrets import holds_secret
 
-    said = said or given(ctx)
+    given = given or command_line_options(ctx)
     options = [
-        *(("-b", said.bootstrap) if said.bootstrap else ()),
-        *(("--command-config", str(said.command_config)) if said.command_config else ()),
-        *(("--context", said.context) if said.context else ()),
+        *(("-b", given.bootstrap) if given.bootstrap else ()),
+        *(("--command-config", str(given.command_config)) if given.command_config else ()),
+        *(("--context", given.context) if given.context else ()),
     ]
-    for key, value in said.pairs:
+    for key, value in given.pairs:
         options += ["-X", f"{key}=…" if holds_secret(key, value) else f"{key}={value}"]
     return "".join(f" {quote(option)}" for option in options)

@@ -14,9 +14,13 @@ def host_and_port(listen: str) -> tuple[str, int]:
 
 def advertised_host(host: str, advertise: str | None) -> str | None:
     """Returns the host for clients to connect to, or None if it is the host that is listened on."""
-    told = (advertise or host).strip("[]")
-    if told in ("0.0.0.0", "::"):  # noqa: S104 - it is refused
-        raise click.UsageError(f"clients cannot connect to {told!r}: say what they are to be told by --advertise HOST")
-    if told.count(":") == 1:
-        raise click.BadParameter(f"{told!r} is not a host; the port is that of --listen", param_hint="--advertise")
-    return told if advertise else None
+    advertised = (advertise or host).strip("[]")
+    if advertised in ("0.0.0.0", "::"):  # noqa: S104 - it is refused
+        raise click.UsageError(
+            f"clients cannot connect to {advertised!r}: say what they are to be told by --advertise HOST"
+        )
+    if advertised.count(":") == 1:
+        raise click.BadParameter(
+            f"{advertised!r} is not a host; the port is that of --listen", param_hint="--advertise"
+        )
+    return advertised if advertise else None

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from ..output.output import talk
+from ..output.output import echo_err
 from .password_files import password_in
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def listener_of(options: ListenerOptions, host: str) -> "Listener | None":
     tls, sasl = _tls(options), _sasl(options)
     if tls is None and sasl is None:
         return None
-    if sasl is not None and "PLAIN" in sasl.mechanisms and tls is None and not _may_be_overheard(options, host):
+    if sasl is not None and "PLAIN" in sasl.mechanisms and tls is None and not _may_send_plain_passwords(options, host):
         raise click.UsageError(
             f"--sasl PLAIN without TLS would let anybody on the way to {host} read passwords: "
             "give --tls-cert, or --allow-plaintext-passwords"
@@ -68,7 +68,7 @@ def listener_of(options: ListenerOptions, host: str) -> "Listener | None":
     return Listener(tls=tls, sasl=sasl)
 
 
-def _may_be_overheard(options: ListenerOptions, host: str) -> bool:
+def _may_send_plain_passwords(options: ListenerOptions, host: str) -> bool:
     return options.allow_plaintext_passwords or _is_loopback(host)
 
 
@@ -98,7 +98,7 @@ def _warn_of_certificate(tls: "ListenerTls", options: ListenerOptions, host: str
     if options.advertise or options.sni is None:
         doubts.append(certificate.host_problem((options.advertise or host).strip("[]")))
     for doubt in filter(None, doubts):
-        talk(f"kcoord: the certificate in {options.tls_cert or options.tls_keystore} {doubt}")
+        echo_err(f"kcoord: the certificate in {options.tls_cert or options.tls_keystore} {doubt}")
 
 
 def _tls(options: ListenerOptions) -> "ListenerTls | None":

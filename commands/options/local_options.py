@@ -11,7 +11,7 @@ import click
 
 from kcoord.admin.name_patterns import compile_name_pattern
 
-from .proxy_settings import said
+from .proxy_settings import split_settings
 
 if TYPE_CHECKING:
     from kcoord.admin.connecting.connection import Connection
@@ -48,10 +48,10 @@ def local_options(command: Command) -> Command:
 
     @wraps(command)
     def coordinated(*args: Any, coordinate: str, pairs: tuple[str, ...], **others: Any) -> Any:
-        others["of_listeners"], others["properties"] = said(pairs)
+        others["of_listeners"], others["properties"] = split_settings(pairs)
         choice = LocalChoice(**{name: others.pop(name) for name in LocalChoice.__dataclass_fields__})
         if coordinate == "upstream" and choice != LocalChoice():
-            raise click.UsageError(f"{_first_said(choice)} is for groups that live here: say --coordinate local")
+            raise click.UsageError(f"{_first_given(choice)} is for groups that live here: say --coordinate local")
         _refuse_contradictions(choice)
         return command(*args, local=choice if coordinate == "local" else None, **others)
 
@@ -147,11 +147,11 @@ def _settings(choice: LocalChoice) -> Any:
         raise click.UsageError(str(error)) from None
 
 
-def _first_said(choice: LocalChoice) -> str:
-    unsaid = LocalChoice()
+def _first_given(choice: LocalChoice) -> str:
+    defaults = LocalChoice()
     if choice.properties:
         return f"--set {next(iter(choice.properties))}"
-    names = [name for name in LocalChoice.__dataclass_fields__ if getattr(choice, name) != getattr(unsaid, name)]
+    names = [name for name in LocalChoice.__dataclass_fields__ if getattr(choice, name) != getattr(defaults, name)]
     return f"--{names[0].replace('_', '-')}"
 
 

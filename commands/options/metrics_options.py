@@ -20,7 +20,7 @@ def metrics_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return click.option(
         "--metrics",
         metavar="[HOST:]PORT",
-        callback=_where,
+        callback=_parse_endpoint,
         help="Tell Prometheus what happens, at http://HOST:PORT/metrics; also /healthz and /readyz.",
     )(command)
 
@@ -43,7 +43,7 @@ def metrics_url(listening: "socket | None") -> str | None:
     return f"http://{format_endpoint(endpoint_of(listening))}/metrics"
 
 
-def _where(ctx: click.Context, parameter: click.Parameter, text: str | None) -> "Endpoint | None":
+def _parse_endpoint(ctx: click.Context, parameter: click.Parameter, text: str | None) -> "Endpoint | None":
     if text is None:
         return None
     from kcoord.metrics.listening import Endpoint  # imported here, since --help needs no sockets

@@ -6,7 +6,7 @@ import click
 
 from kcoord.settings import BadSetting, Settings
 
-OF_LISTENERS: Final = frozenset(
+LISTENER_SETTINGS: Final = frozenset(
     {
         "connection.failed.authentication.delay.ms",
         "connections.max.idle.ms",
@@ -20,12 +20,12 @@ OF_LISTENERS: Final = frozenset(
 )
 
 
-class Said(NamedTuple):
+class SplitSettings(NamedTuple):
     of_listeners: dict[str, str]
     of_groups: dict[str, str]
 
 
-def said(pairs: tuple[str, ...]) -> Said:
+def split_settings(pairs: tuple[str, ...]) -> SplitSettings:
     """Parses the pairs of --set into settings of listeners and of groups. Raises UsageError for unknown settings."""
     properties: dict[str, str] = {}
     for pair in pairs:
@@ -34,9 +34,9 @@ def said(pairs: tuple[str, ...]) -> Said:
             raise click.BadParameter(f"{pair!r} is not NAME=VALUE", param_hint="--set")
         properties[name.strip()] = value.strip()
     listener_settings(properties)
-    return Said(
-        {name: properties[name] for name in properties if name in OF_LISTENERS},
-        {name: properties[name] for name in properties if name not in OF_LISTENERS},
+    return SplitSettings(
+        {name: properties[name] for name in properties if name in LISTENER_SETTINGS},
+        {name: properties[name] for name in properties if name not in LISTENER_SETTINGS},
     )
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..output.output import talk
+from ..output.output import echo_err
 
 if TYPE_CHECKING:
     from kcoord.security.listener import Listener
@@ -25,4 +25,4 @@ def rules_options(command: Callable[..., Any]) -> Callable[..., Any]:
 def warn_if_nobody_logs_in(rules: Path | None, listener: "Listener | None") -> None:
     """Warns if rules are used without authentication, since then every client is User:ANONYMOUS."""
     if rules is not None and (listener is None or not listener.names_clients):
-        talk("kcoord: without --sasl or --tls-client-ca, everybody is User:ANONYMOUS to the rules")
+        echo_err("kcoord: without --sasl or --tls-client-ca, everybody is User:ANONYMOUS to the rules")

@@ -37,7 +37,7 @@ def shared_options(*options: Callable[[Command], Command]) -> Callable[[Command]
 
 def shared_option(*names: str, **settings: Any) -> Callable[[Command], Command]:
     """A click.option for `shared_options`, whose value is stored instead of passed to the command."""
-    return click.option(*names, expose_value=False, callback=keep, **settings)
+    return click.option(*names, expose_value=False, callback=store_value, **settings)
 
 
 def shared_values(ctx: click.Context) -> dict[str, Any]:
@@ -45,7 +45,7 @@ def shared_values(ctx: click.Context) -> dict[str, Any]:
     return {key.removeprefix(_META): value for key, value in ctx.meta.items() if key.startswith(_META)}
 
 
-def keep(ctx: click.Context, parameter: click.Parameter, value: Any) -> Any:
+def store_value(ctx: click.Context, parameter: click.Parameter, value: Any) -> Any:
     key = f"{_META}{parameter.name}"
     if value is None or value == ():
         return value

@@ -39,7 +39,7 @@ _CHARACTERS: Final = {
     "\x06": "page-down",
 }
 _KEY: Final = re.compile("\x1b(?P<sequence>\\[[0-?]*[ -/]*[@-~]|O[A-Z])|(?P<character>.)", re.DOTALL)
-_REST_OF_A_KEY: Final = 0.05  # seconds in which the rest of a sequence follows an escape character
+_SEQUENCE_TIMEOUT: Final = 0.05  # seconds in which the rest of a sequence follows an escape character
 
 
 def parse_keys(text: str) -> list[str]:
@@ -68,22 +68,22 @@ class Keyboard:
         self._before: list[Any] | None = None
 
     def __enter__(self) -> Self:
-        self.take()
+        self.acquire()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.give_back()
+        self.release()
 
     @property
     def is_there(self) -> bool:
         return self._fd is not None
 
-    def take(self) -> None:
+    def acquire(self) -> None:
         if self._fd is not None:
             self._before = termios.tcgetattr(self._fd)
             tty.setcbreak(self._fd)
 
-    def give_back(self) -> None:
+    def release(self) -> None:
         if self._fd is not None and self._before is not None:
             termios.tcsetattr(self._fd, termios.TCSADRAIN, self._before)
             self._before = None
@@ -97,7 +97,7 @@ class Keyboard:
     def _read(self) -> list[str]:
         assert self._fd is not None, "no keys without a keyboard"
         data = os.read(self._fd, 1024)
-        if data.endswith((b"\x1b", b"\x1b[", b"\x1bO")) and select.select([self._fd], [], [], _REST_OF_A_KEY)[0]:
+        if data.endswith((b"\x1b", b"\x1b[", b"\x1bO")) and select.select([self._fd], [], [], _SEQUENCE_TIMEOUT)[0]:
             data += os.read(self._fd, 1024)
         if not data:  # the terminal is gone
             self._fd = None

@@ -13,7 +13,7 @@ from .printable import printable
 from .progress import progress
 from .tables import Cell, Column, Screen, Table, render_all
 
-__all__ = ["Cell", "Column", "Output", "Table", "output_of", "output_options", "progress", "show", "talk"]
+__all__ = ["Cell", "Column", "Output", "Table", "echo_err", "output_of", "output_options", "progress", "show"]
 
 FORMATS: Final = ("table", "wide", "json", "yaml", "csv")
 
@@ -73,7 +73,7 @@ def show(
         write(_csv_text(made[0], output) if output.format == "csv" else tables_text(made, output))
 
 
-def talk(text: str) -> None:
+def echo_err(text: str) -> None:
     """Prints one line to stderr, so that it is in no pipe."""
     click.echo(printable(text), err=True)
 
@@ -108,9 +108,9 @@ def is_colored(output: Output) -> bool:
 
 def _width() -> int | None:
     """Returns the width of the output: COLUMNS if it is set, else that of the terminal; None for a pipe."""
-    told = os.environ.get("COLUMNS", "")
-    if told.isdecimal() and int(told) > 0:
-        return int(told)
+    columns = os.environ.get("COLUMNS", "")
+    if columns.isdecimal() and int(columns) > 0:
+        return int(columns)
     if not sys.stdout.isatty():
         return None
     return os.get_terminal_size(sys.stdout.fileno()).columns or 80

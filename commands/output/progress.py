@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, Self
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-PATIENCE: Final = 1.0  # seconds
+SHOW_AFTER: Final = 1.0  # seconds
 
 
 def progress(label: str, total: int | None = None) -> "Bar":
@@ -26,7 +26,7 @@ class Bar:
         self._lock = Lock()
         self._bar: Progress | None = None
         self._is_over = False
-        self._timer = Timer(PATIENCE, self._show)
+        self._timer = Timer(SHOW_AFTER, self._show)
         self._timer.daemon = True
 
     def __enter__(self) -> Self:

@@ -16,11 +16,11 @@ from .printable import printable, width
 from .wrapping import fill, fill_facts, fold, longest_word
 
 GAP: Final = "  "
-COMFORTABLE: Final = 16
+COMFORTABLE_WIDTH: Final = 16
 """Text columns are not folded to less, so that states, types and addresses are never broken."""
-TIGHT: Final = (8, 4)
+TIGHT_WIDTHS: Final = (8, 4)
 """If that does not fit, text columns are folded to no less than the first width; on small screens, than the second."""
-LONG_WORD: Final = 24
+MAX_WHOLE_WORD: Final = 24
 """The longest word that is kept whole while other columns can be folded: ids of 22 characters, and most names."""
 _HEADER_WORDS: Final = re.compile(r"[^ _-]*[ _-]?")
 
@@ -66,11 +66,11 @@ class ByColumn(Sequence[Sequence[Value]]):
         self.columns = columns
 
     @overload
-    def __getitem__(self, place: int) -> Sequence[Value]: ...
+    def __getitem__(self, index: int) -> Sequence[Value]: ...
     @overload
-    def __getitem__(self, place: slice) -> Sequence[Sequence[Value]]: ...
-    def __getitem__(self, place: int | slice) -> Sequence[Value] | Sequence[Sequence[Value]]:
-        return list(self)[place]
+    def __getitem__(self, index: slice) -> Sequence[Sequence[Value]]: ...
+    def __getitem__(self, index: int | slice) -> Sequence[Value] | Sequence[Sequence[Value]]:
+        return list(self)[index]
 
     def __iter__(self) -> Iterator[Sequence[Value]]:
         return zip(*self.columns, strict=True)
@@ -110,27 +110,29 @@ def render(table: Table, screen: Screen) -> str:
 def render_all(tables: Sequence[Table], screen: Screen) -> list[str]:
     """Formats each table as `render` does. Tables with identical columns are aligned with each other, if that fits
     the screen."""
-    alike: dict[int, list[int]] = {}
-    for place, table in enumerate(tables):
-        alike.setdefault(id(table.columns), []).append(place)
+    indexes_by_columns: dict[int, list[int]] = {}
+    for index, table in enumerate(tables):
+        indexes_by_columns.setdefault(id(table.columns), []).append(index)
     texts = [""] * len(tables)
-    for places in alike.values():
-        for place, text in zip(places, _render_alike([tables[place] for place in places], screen), strict=True):
-            texts[place] = text
+    for indexes in indexes_by_columns.values():
+        for index, text in zip(
+            indexes, _render_same_columns([tables[index] for index in indexes], screen), strict=True
+        ):
+            texts[index] = text
     return texts
 
 
-def _render_alike(tables: Sequence[Table], screen: Screen) -> Iterable[str]:
+def _render_same_columns(tables: Sequence[Table], screen: Screen) -> Iterable[str]:
     by_column = _by_column([table.rows for table in tables]) or [()] * len(tables[0].columns)
     columns = [
-        _Laid(column, values, screen)
+        _LaidOutColumn(column, values, screen)
         for column, values in zip(tables[0].columns, by_column, strict=True)
         if screen.wide or not column.wide
     ]
     if len(tables) > 1 and not _fits(columns, screen.width):
         yield from (render(table, screen) for table in tables)
         return
-    columns = _fitted(columns, screen)
+    columns = _fit_columns(columns, screen)
     header = [paint(line, "bold", screen.colored) for line in _header(columns)] if screen.headers else []
     lines = iter(_rows(columns, sum(len(table.rows) for table in tables)))
     for table in tables:
@@ -142,9 +144,9 @@ def _render_alike(tables: Sequence[Table], screen: Screen) -> Iterable[str]:
 
 def _by_column(tables: Sequence[Sequence[Sequence[Value]]]) -> list[Sequence[Value]]:
     """Concatenates the rows of all tables by column; returns an empty list if there are no rows."""
-    kept = [rows.columns for rows in tables if isinstance(rows, ByColumn)]
-    if len(kept) == len(tables):
-        return [list(chain.from_iterable(parts)) for parts in zip(*kept, strict=True)]
+    columnar = [rows.columns for rows in tables if isinstance(rows, ByColumn)]
+    if len(columnar) == len(tables):
+        return [list(chain.from_iterable(parts)) for parts in zip(*columnar, strict=True)]
     return list(zip(*chain.from_iterable(tables), strict=True))
 
 
@@ -169,7 +171,7 @@ def text_of(value: Value) -> str:
             return str(value)
 
 
-class _Laid:
+class _LaidOutColumn:
     """A column's layout: its texts and styles, the width of each text, and the width of the column."""
 
     def __init__(self, column: Column, values: Sequence[Value], screen: Screen) -> None:
@@ -204,7 +206,7 @@ class _Laid:
     def narrowest_with_whole_words(self, least: int) -> int:
         """Returns the smallest width at which words stay whole, up to MAX_WHOLE_WORD."""
         is_never_broken = self.is_right or self.widest <= least
-        return self.narrowest(least if is_never_broken else max(least, longest_word(self.texts, LONG_WORD)))
+        return self.narrowest(least if is_never_broken else max(least, longest_word(self.texts, MAX_WHOLE_WORD)))
 
     @property
     def tight(self) -> int:
@@ -278,25 +280,25 @@ def _painted(text: str, style: str) -> str:
     return paint(text, style, colored=True)
 
 
-def _fits(columns: Sequence[_Laid], room: int | None) -> bool:
+def _fits(columns: Sequence[_LaidOutColumn], room: int | None) -> bool:
     return room is None or sum(column.width for column in columns) + len(GAP) * (len(columns) - 1) <= room
 
 
-def _fitted(columns: list[_Laid], screen: Screen) -> list[_Laid]:
+def _fit_columns(columns: list[_LaidOutColumn], screen: Screen) -> list[_LaidOutColumn]:
     """Chooses the columns that are shown, and narrows the widest until the lines fit. If they cannot fit, all are
     returned as they are."""
-    if _fits(columns, screen.width) or _fold_into(columns, screen.width, COMFORTABLE) or not screen.tight:
+    if _fits(columns, screen.width) or _fold_into(columns, screen.width, COMFORTABLE_WIDTH) or not screen.tight:
         return columns
-    kept = list(columns)
+    shown = list(columns)
     for spare in [column for column in reversed(columns) if column.is_spare and not screen.wide]:
-        kept.remove(spare)
-        if _fits(kept, screen.width) or _fold_into(kept, screen.width, COMFORTABLE):
-            return kept
-    is_folded = any(_fold_into(kept, screen.width, least) for least in TIGHT)
-    return kept if is_folded else columns  # even the smallest columns would be too wide
+        shown.remove(spare)
+        if _fits(shown, screen.width) or _fold_into(shown, screen.width, COMFORTABLE_WIDTH):
+            return shown
+    is_folded = any(_fold_into(shown, screen.width, least) for least in TIGHT_WIDTHS)
+    return shown if is_folded else columns  # even the smallest columns would be too wide
 
 
-def _fold_into(columns: Sequence[_Laid], room: int | None, least: int) -> bool:
+def _fold_into(columns: Sequence[_LaidOutColumn], room: int | None, least: int) -> bool:
     """Narrows the columns so that they fit, if no text column needs to be narrower than `least`. Words stay whole if
     there is room for them. Returns whether they fit."""
     assert room is not None, "what has all the room fits"
@@ -307,19 +309,19 @@ def _fold_into(columns: Sequence[_Laid], room: int | None, least: int) -> bool:
     if sum(narrowest) > room:
         return False
     bounds = [(least_wide, column.width) for least_wide, column in zip(narrowest, columns, strict=True)]
-    for column, fitted in zip(columns, _leveled(bounds, room), strict=True):
+    for column, fitted in zip(columns, _level_widths(bounds, room), strict=True):
         column.width = fitted
     # A header in two lines may leave its numbers more room than they take: text can have it.
     again = [
         (column.tight, column.tight) if column.is_right else bound
         for column, bound in zip(columns, bounds, strict=True)
     ]
-    for column, fitted in zip(columns, _leveled(again, room), strict=True):
+    for column, fitted in zip(columns, _level_widths(again, room), strict=True):
         column.width = fitted
     return True
 
 
-def _leveled(bounds: Sequence[tuple[int, int]], room: int) -> Sequence[int]:
+def _level_widths(bounds: Sequence[tuple[int, int]], room: int) -> Sequence[int]:
     """Returns a width for each pair of narrowest and widest, where the widest columns are narrowed first."""
 
     def at_most(limit: int) -> list[int]:
@@ -331,9 +333,9 @@ def _leveled(bounds: Sequence[tuple[int, int]], room: int) -> Sequence[int]:
         low, high = (middle, high) if sum(at_most(middle)) <= room else (low, middle - 1)
     widths = at_most(low)
     spare = room - sum(widths)
-    for place, (_, widest) in enumerate(bounds):
-        if spare > 0 and widths[place] == low < widest:
-            widths[place] += 1
+    for index, (_, widest) in enumerate(bounds):
+        if spare > 0 and widths[index] == low < widest:
+            widths[index] += 1
             spare -= 1
     return widths
 
@@ -345,7 +347,7 @@ def _title(title: str, room: int | None) -> Iterable[str]:
     return fill_facts(text, room)
 
 
-def _header(columns: Sequence[_Laid]) -> Iterable[str]:
+def _header(columns: Sequence[_LaidOutColumn]) -> Iterable[str]:
     """Yields the lines of the header; shorter headers are at the bottom."""
     folded = [fill(column.header, column.width) for column in columns]
     height = max(map(len, folded), default=0)
@@ -354,7 +356,7 @@ def _header(columns: Sequence[_Laid]) -> Iterable[str]:
         yield GAP.join(column.pad(part, width(part)) for column, part in zip(columns, parts, strict=True)).rstrip()
 
 
-def _rows(columns: Sequence[_Laid], rows: int) -> Iterable[str]:
+def _rows(columns: Sequence[_LaidOutColumn], rows: int) -> Iterable[str]:
     """Formats each row; a folded row has line breaks in it."""
     differing = [column.padded() for column in columns if not column.is_same]
     template = GAP.join(column.literal if column.is_same else column.template for column in columns)
@@ -365,7 +367,7 @@ def _rows(columns: Sequence[_Laid], rows: int) -> Iterable[str]:
     return lines
 
 
-def _folded(columns: Sequence[_Laid], row: int) -> Iterable[str]:
+def _folded(columns: Sequence[_LaidOutColumn], row: int) -> Iterable[str]:
     """Returns the lines of one row: text that does not fit continues below, in its own column."""
     template = GAP.join(column.template for column in columns)
     cells = [column.folded(row) for column in columns]

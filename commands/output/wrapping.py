@@ -11,7 +11,7 @@ from .printable import char_width, printable, width
 _MARK: Final = r"(?:[;/|_-]|[,.:](?!\d))"
 """The punctuation at which a name may be broken. Not inside 2,000 or 10.0.0.7, since half a number is another
 number."""
-_NARROWEST: Final = 20
+_MIN_ROOM: Final = 20
 
 
 def fold(text: str, room: int) -> list[str]:
@@ -21,7 +21,7 @@ def fold(text: str, room: int) -> list[str]:
         return [part.strip() or part[:room] for part in _parts(room).findall(text)] or [""]
     parts = []
     while width(text) > room:
-        cut = _cut(text, room)
+        cut = _break_position(text, room)
         parts.append(text[:cut].rstrip())
         text = text[cut:].lstrip()
     return [*parts, text]
@@ -57,7 +57,7 @@ def wrapped(text: str, columns: int | None, *, first: str = "", then: str = "") 
     words = printable(text).split(" ")
     if columns is None:
         return [first + " ".join(words)]
-    room = max(_NARROWEST, columns - width(first))
+    room = max(_MIN_ROOM, columns - width(first))
     lines: list[str] = []
     for part in _folded_words(words, room):
         if lines and width(lines[-1]) + 1 + width(part) <= room:
@@ -75,7 +75,7 @@ def _parts(room: int) -> re.Pattern[str]:
     return re.compile(rf".{{1,{room}}}$|.{{1,{room}}} |.{{{half},{room - 1}}}{_MARK}|.{{{room}}}")
 
 
-def _cut(text: str, room: int) -> int:
+def _break_position(text: str, room: int) -> int:
     ends = accumulate(map(char_width, text))
     cut = max(1, next(index for index, end in enumerate(ends) if end > room))
     blank = text.rfind(" ", 1, cut + 1)

@@ -82,13 +82,13 @@ def _quote_ascii(text: str) -> str:
     return _quoted(text, lambda char: char.isprintable() and char.isascii())
 
 
-def _quoted(text: str, may_stand: Callable[[str], bool]) -> str:
+def _quoted(text: str, is_safe: Callable[[str], bool]) -> str:
     """Quotes a text as JSON does, but for characters beyond 16 bits: YAML has an escape for them instead of
     surrogates."""
     if _PLAIN.fullmatch(text) and text.lower() not in _OTHER_WORDS:
         return text
     quoted = json.dumps(text, ensure_ascii=False)
-    return quoted if may_stand(quoted) else "".join(char if may_stand(char) else _escape(char) for char in quoted)
+    return quoted if is_safe(quoted) else "".join(char if is_safe(char) else _escape(char) for char in quoted)
 
 
 def _escape(char: str) -> str:

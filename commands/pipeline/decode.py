@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..options.connection_options import connection_options
-from ..output.output import Column, Table, output_options, show, talk
+from ..output.output import Column, Table, echo_err, output_options, show
 from .balance import balance_tables, check_balance, not_read_document
-from .follow import Following, follow_cluster, follow_options
+from .follow import FollowOptions, follow_cluster, follow_options
 from .inputs import LogEnds, connector_option, log_ends_options, log_of
 from .options import SparkOptions, needs_spark, spark_job, spark_options, wanted_options
 
@@ -35,7 +35,7 @@ def decode(
     path: Path | None,
     out: str,
     overwrite: bool,
-    following: Following | None,
+    following: FollowOptions | None,
     wanted: Callable[[], "Wanted"],
     log_ends: LogEnds,
     connector: str,
@@ -64,7 +64,7 @@ def decode(
     from kcoord.pipeline.tables import TablesFolder
 
     if connector == "spark-sql-kafka" and path is None:
-        talk(f"kcoord: {connector} does not tell what is of a transaction: `transactional` is false in all rows")
+        echo_err(f"kcoord: {connector} does not tell what is of a transaction: `transactional` is false in all rows")
     folder = TablesFolder(out)
     if overwrite:
         check_unlocked(folder)
@@ -99,7 +99,7 @@ def show_summary(ctx: click.Context, summary: "Summary", out: str) -> None:
     rows = [*summary.rows.items()]
     show(ctx, "pipeline-decode", _document(summary, out), [_rows_table(rows), *balance_tables(summary)])
     if summary.rows["rejected"] and not summary.not_read.is_damage:
-        talk(f"kcoord: not everything could be decoded: {out}/rejected tells what, where and why")
+        echo_err(f"kcoord: not everything could be decoded: {out}/rejected tells what, where and why")
     check_balance(summary, out)
 
 

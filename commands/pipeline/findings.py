@@ -9,20 +9,20 @@ from kcoord.admin.times import utc_text
 from ..output.output import Cell, Table
 
 
-def span(milliseconds: int | None) -> Cell | None:
+def duration_cell(milliseconds: int | None) -> Cell | None:
     """Formats a duration for people; the raw value, in milliseconds, is for CSV."""
     return None if milliseconds is None else Cell(format_duration(milliseconds / 1000), raw=milliseconds)
 
 
-def at_text(milliseconds: int | None) -> str | None:
+def time_text(milliseconds: int | None) -> str | None:
     return None if milliseconds is None else utc_text(milliseconds)
 
 
-def or_none(table: Table) -> Table:
+def or_none_note(table: Table) -> Table:
     """Returns the table, or for an empty one only its title with the word none."""
     return table if table.rows else Table(columns=(), rows=(), title=f"{table.title}: none")
 
 
 def documents(rows: Sequence[Mapping[str, Any]], times: Collection[str]) -> list[dict[str, Any]]:
     """Converts rows to documents, with these columns formatted as times."""
-    return [{name: at_text(value) if name in times else value for name, value in row.items()} for row in rows]
+    return [{name: time_text(value) if name in times else value for name, value in row.items()} for row in rows]

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Following:
+class FollowOptions:
     interval: timedelta
-    ends_at_the_end: bool
+    stops_at_end: bool
 
 
 def follow_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -39,7 +39,7 @@ def follow_options(command: Callable[..., Any]) -> Callable[..., Any]:
             raise click.UsageError("--catch-up says how --follow ends")
         if not follow and click.get_current_context().get_parameter_source("interval") is not ParameterSource.DEFAULT:
             raise click.UsageError("--interval says how often --follow writes")
-        following = Following(interval=interval, ends_at_the_end=catch_up) if follow else None
+        following = FollowOptions(interval=interval, stops_at_end=catch_up) if follow else None
         return command(*args, following=following, **others)
 
     for option in (
@@ -60,7 +60,7 @@ def follow_options(command: Callable[..., Any]) -> Callable[..., Any]:
 def follow_cluster(
     ctx: click.Context,
     folder: "TablesFolder",
-    following: Following,
+    following: FollowOptions,
     *,
     replaces: bool,
     wanted: "Wanted",
@@ -77,7 +77,7 @@ def follow_cluster(
         check_path(folder)
         check_request_unchanged(folder, wanted, CONNECTORS[connector].checkpointed_choice(choice))
     cluster = live_cluster(ctx, connector)
-    pace = FollowSchedule(interval=following.interval.total_seconds(), stops_at_end=following.ends_at_the_end)
+    schedule = FollowSchedule(interval=following.interval.total_seconds(), stops_at_end=following.stops_at_end)
     # Lock the folder before Spark starts, since its start takes long enough to start a second job by mistake.
     with locked(folder):
         check_cluster(cluster)
@@ -90,9 +90,11 @@ def follow_cluster(
                 replaces=replaces,
                 wanted=wanted,
                 choice=choice,
-                schedule=pace,
-                on_batch=lambda brought: stages.say(f"{clock_time()} {_line(brought)}") if brought.records else None,
-                warn=lambda unread: stages.say(f"{clock_time()} kcoord: not read: {unread}"),
+                schedule=schedule,
+                on_batch=lambda brought: (
+                    stages.print_line(f"{clock_time()} {_line(brought)}") if brought.records else None
+                ),
+                warn=lambda unread: stages.print_line(f"{clock_time()} kcoord: not read: {unread}"),
                 connector=CONNECTORS[connector],
             )
     show(ctx, "pipeline-follow", _document(written, folder.uri), [_table(written), *balance_tables(written.summary)])

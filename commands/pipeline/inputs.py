@@ -12,8 +12,8 @@ import click
 from click.core import ParameterSource
 
 from ..completing import complete_topics
-from ..options.connection_options import connection, given
-from ..output.output import talk
+from ..options.connection_options import command_line_options, connection
+from ..output.output import echo_err
 from .balance import not_read_line
 from .progress import Stages, size_text
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from kcoord.pipeline.sources.live_plan import Choice
     from kcoord.pipeline.tables import TablesFolder
 
-place_argument = click.argument("source", required=False, metavar="[TABLES|SEGMENTS]")
+input_argument = click.argument("source", required=False, metavar="[TABLES|SEGMENTS]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +34,7 @@ class LogEnds:
 
     topics: tuple[str, ...]
     are_read: bool
-    is_said: bool = False
+    is_given: bool = False
     """Whether it was set by an option."""
 
     def choice(self) -> "Choice":
@@ -50,8 +50,8 @@ def log_ends_options(command: Callable[..., Any]) -> Callable[..., Any]:
     def with_log_ends(*args: Any, topics: tuple[str, ...], no_log_ends: bool, **others: Any) -> Any:
         if topics and no_log_ends:
             raise click.UsageError("--topic names topics whose log ends are read, --no-log-ends says that none is")
-        is_said = bool(topics) or no_log_ends
-        log_ends = LogEnds(topics=topics, are_read=not no_log_ends, is_said=is_said)
+        is_given = bool(topics) or no_log_ends
+        log_ends = LogEnds(topics=topics, are_read=not no_log_ends, is_given=is_given)
         return command(*args, log_ends=log_ends, **others)
 
     for option in (
@@ -86,7 +86,7 @@ def connector_option(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class PipelineInput:
     """The input of a job: a folder of tables, or a log to decode."""
 
     name: str
@@ -124,14 +124,16 @@ class TablesTarget:
             yield
 
 
-def tables_target(ctx: click.Context, place: Place, text: str | None, *, replaces: bool) -> TablesTarget | None:
+def tables_target(
+    ctx: click.Context, job_input: PipelineInput, text: str | None, *, replaces: bool
+) -> TablesTarget | None:
     """Returns the folder of --tables. Raises UsageError if the input consists of tables already."""
     from kcoord.pipeline.tables import TablesFolder
 
     if text is None:
         return None
-    if place.folder is not None:
-        raise click.UsageError(f"--tables is for segments or a live cluster: {place.name} has tables already", ctx)
+    if job_input.folder is not None:
+        raise click.UsageError(f"--tables is for segments or a live cluster: {job_input.name} has tables already", ctx)
     return TablesTarget(folder=TablesFolder(text), replaces=replaces)
 
 
@@ -139,29 +141,31 @@ def log_of(ctx: click.Context, path: Path | None, wanted: "Wanted", log_ends: Lo
     """Returns the segments at the path; without a path, the cluster that the options name."""
     if path is None:
         return _live_log(live_cluster(ctx, connector), wanted, log_ends, connector)
-    _check_folder_alone(ctx, log_ends)
+    _refuse_cluster_options(ctx, log_ends)
     from kcoord.pipeline.decode_job import SegmentInput
     from kcoord.pipeline.decoding.segments import find_segments, plan_ranges
 
     log = SegmentInput(ranges=plan_ranges(find_segments(path)))
-    talk(f"reading {size_text(log.size)} of segments in {_many(len(log.ranges), 'range')}")
+    echo_err(f"reading {size_text(log.size)} of segments in {_format_count(len(log.ranges), 'range')}")
     return log
 
 
-def place_of(ctx: click.Context, text: str | None, wanted: "Wanted", log_ends: LogEnds, connector: str) -> Place:
+def input_of(
+    ctx: click.Context, text: str | None, wanted: "Wanted", log_ends: LogEnds, connector: str
+) -> PipelineInput:
     """Returns the input that is named, as far as that is known without Spark. Raises an error if there is none."""
     from kcoord.pipeline.decoding.segments import NoSegments
     from kcoord.pipeline.tables import TablesFolder
 
     if text is None:
         cluster = live_cluster(ctx, connector)
-        return Place(name=_name(cluster), log=_live_log(cluster, wanted, log_ends, connector))
-    _check_folder_alone(ctx, log_ends)
+        return PipelineInput(name=_name(cluster), log=_live_log(cluster, wanted, log_ends, connector))
+    _refuse_cluster_options(ctx, log_ends)
     folder = TablesFolder(text)
     if folder.is_complete:
-        return Place(name=text, folder=folder)
+        return PipelineInput(name=text, folder=folder)
     try:
-        return Place(name=text, log=log_of(ctx, Path(text), wanted, log_ends, connector))
+        return PipelineInput(name=text, log=log_of(ctx, Path(text), wanted, log_ends, connector))
     except NoSegments:
         folder.check_complete()
         raise
@@ -169,22 +173,27 @@ def place_of(ctx: click.Context, text: str | None, wanted: "Wanted", log_ends: L
 
 @contextmanager
 def tables_of(
-    place: Place, spark: "SparkSession", stages: Stages, wanted: "Wanted", *, target: TablesTarget | None = None
+    job_input: PipelineInput,
+    spark: "SparkSession",
+    stages: Stages,
+    wanted: "Wanted",
+    *,
+    target: TablesTarget | None = None,
 ) -> "Iterator[TablesFolder]":
     """Yields a folder of tables. A log is decoded first, into the target or a temporary folder."""
     from kcoord.pipeline.decode_job import decode
 
-    if place.folder is not None:
-        yield place.folder
+    if job_input.folder is not None:
+        yield job_input.folder
         return
-    assert place.log is not None
-    place.log.check(spark)
+    assert job_input.log is not None
+    job_input.log.check(spark)
     if target is not None:
         target.folder.prepare(replaces=target.replaces)
     folder = _temporary_tables(spark, stages) if target is None else target.folder
-    summary = decode(spark, place.log, folder, wanted, stages.begin)
+    summary = decode(spark, job_input.log, folder, wanted, stages.begin)
     if summary.not_read.is_damage:
-        stages.say(f"kcoord: {not_read_line(summary.not_read)}: kcoord pipeline decode tells where and why")
+        stages.print_line(f"kcoord: {not_read_line(summary.not_read)}: kcoord pipeline decode tells where and why")
     yield folder
 
 
@@ -196,7 +205,7 @@ def _temporary_tables(spark: "SparkSession", stages: Stages) -> "TablesFolder":
             "a cluster's workers do not see temporary tables: run decode first, and name its --out; report has --tables"
         )
     # The folder is removed only after Spark has ended: an interrupted job goes on writing, and would create it again.
-    temporary = stages.hold(tempfile.TemporaryDirectory(prefix="kcoord-tables-", ignore_cleanup_errors=True))
+    temporary = stages.enter_context(tempfile.TemporaryDirectory(prefix="kcoord-tables-", ignore_cleanup_errors=True))
     folder = TablesFolder(f"{temporary}/tables")
     folder.prepare()
     return folder
@@ -212,7 +221,7 @@ def check_groups(spark: "SparkSession", tables: "TablesFolder", wanted: "Wanted"
     line = f"no group {', '.join(missing)} in these tables"
     if len(missing) == len(wanted.groups):
         raise click.ClickException(line)
-    stages.say(f"kcoord: {line}")
+    stages.print_line(f"kcoord: {line}")
 
 
 def live_cluster(ctx: click.Context, connector: str) -> "Connection":
@@ -222,7 +231,7 @@ def live_cluster(ctx: click.Context, connector: str) -> "Connection":
     cluster = connection(ctx)
     CONNECTORS[connector].check_connection(cluster)
     if cluster.source != "-b":
-        talk(f"reading the cluster {_name(cluster)}")
+        echo_err(f"reading the cluster {_name(cluster)}")
     return cluster
 
 
@@ -231,11 +240,11 @@ def _name(cluster: "Connection") -> str:
     return f"{', '.join(cluster.bootstrap)}{source}"
 
 
-def _check_folder_alone(ctx: click.Context, log_ends: LogEnds) -> None:
+def _refuse_cluster_options(ctx: click.Context, log_ends: LogEnds) -> None:
     """Raises UsageError for options of a cluster, since the input is a folder."""
-    if given(ctx).bootstrap:
+    if command_line_options(ctx).bootstrap:
         raise click.UsageError("a folder, or a cluster (-b): not both", ctx)
-    if log_ends.is_said:
+    if log_ends.is_given:
         raise click.UsageError("--topic and --no-log-ends are for a live cluster (-b): a folder is read as it is", ctx)
     if ctx.get_parameter_source("connector") is ParameterSource.COMMANDLINE:
         raise click.UsageError("--connector is for a live cluster (-b): a folder is read as it is", ctx)
@@ -248,10 +257,10 @@ def _live_log(cluster: "Connection", wanted: "Wanted", log_ends: LogEnds, connec
 
     plan = plan_logs(cluster, wanted, log_ends.choice())
     for refusal in plan.refused:
-        talk(f"kcoord: not read: {refusal}")
-    talk(f"reading up to {_many(plan.offsets, 'record')} of {_many(len(plan.ranges), 'range')}")
+        echo_err(f"kcoord: not read: {refusal}")
+    echo_err(f"reading up to {_format_count(plan.offsets, 'record')} of {_format_count(len(plan.ranges), 'range')}")
     return LiveInput(cluster, plan, CONNECTORS[connector])
 
 
-def _many(count: int, what: str) -> str:
+def _format_count(count: int, what: str) -> str:
     return f"{count:,} {what}{'s' if count != 1 else ''}"

@@ -11,8 +11,8 @@ import click
 from ..options.connection_options import connection_options
 from ..options.duration_options import duration
 from ..output.output import Column, Table, output_of, output_options, show
-from .findings import at_text, documents, or_none, span
-from .inputs import LogEnds, check_groups, connector_option, log_ends_options, place_argument, place_of, tables_of
+from .findings import documents, duration_cell, or_none_note, time_text
+from .inputs import LogEnds, check_groups, connector_option, input_argument, input_of, log_ends_options, tables_of
 from .options import SparkOptions, needs_spark, spark_job, spark_options, wanted_options
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ _BEHIND: Final = (
     Column("SINCE"),
     Column("UNTIL", wide=True),
 )
-_STANDING: Final = (
+_STUCK: Final = (
     *_PARTITION,
     Column("COMMITTED"),
     Column("LAG"),
@@ -44,7 +44,7 @@ _TIMES: Final = ("at", "since", "until")
 
 
 @click.command()
-@place_argument
+@input_argument
 @click.option("--top", type=click.IntRange(min=1), default=10, show_default=True, help="How many of each are shown.")
 @click.option("--pieces", type=click.IntRange(1, 1000), default=6, show_default=True, help="That the time is cut into.")
 @click.option(
@@ -106,10 +106,10 @@ def lag(
     chosen = wanted()
     # Earlier commits show which groups have stopped committing, so the log is read from its beginning.
     to_read = replace(chosen, since_ms=None, until_ms=None)
-    found_place = place_of(ctx, source, to_read, log_ends, connector)
+    job_input = input_of(ctx, source, to_read, log_ends, connector)
     with (
-        spark_job(options, log_bytes=found_place.log_bytes) as (spark, stages),
-        tables_of(found_place, spark, stages, to_read) as tables,
+        spark_job(options, log_bytes=job_input.log_bytes) as (spark, stages),
+        tables_of(job_input, spark, stages, to_read) as tables,
     ):
         check_groups(spark, tables, chosen, stages)
         found = find_lag(
@@ -132,13 +132,13 @@ def _tables(found: "LagFindings") -> list[Table]:
     made = [
         _timeline_table(found.timeline),
         Table(columns=_BEHIND, rows=[_behind_row(row) for row in found.behind], title="Never caught up"),
-        Table(columns=_STANDING, rows=[_standing_row(row) for row in found.stuck], title="Stood still"),
+        Table(columns=_STUCK, rows=[_stuck_row(row) for row in found.stuck], title="Stood still"),
     ]
-    return [or_none(table) for table in made]
+    return [or_none_note(table) for table in made]
 
 
 def _points_table(timeline: Sequence[Mapping[str, Any]]) -> Table:
-    rows = [[at_text(row[name]) if name in _TIMES else row[name] for name in _POINTS] for row in timeline]
+    rows = [[time_text(row[name]) if name in _TIMES else row[name] for name in _POINTS] for row in timeline]
     return Table(columns=[Column(name.replace("_", " ").upper()) for name in _POINTS], rows=rows)
 
 
@@ -149,9 +149,9 @@ def _timeline_table(timeline: Sequence[Mapping[str, Any]]) -> Table:
     points: dict[str, dict[int, Mapping[str, Any]]] = {}
     for row in timeline:
         points.setdefault(row["group"], {})[row["at"]] = row
-    headers = [Column(text, align="right") for text in _short([utc for utc in map(at_text, ends.values()) if utc])]
+    headers = [Column(text, align="right") for text in _short([utc for utc in map(time_text, ends.values()) if utc])]
     rows = [
-        (group, *(of.get(at, {}).get("lag") for at in ends), span(of.get([*ends][-1], {}).get("behind_ms")))
+        (group, *(of.get(at, {}).get("lag") for at in ends), duration_cell(of.get([*ends][-1], {}).get("behind_ms")))
         for group, of in points.items()
     ]
     columns = [Column("GROUP"), *headers, Column("BEHIND", align="right")]
@@ -168,17 +168,17 @@ def _behind_row(row: Mapping[str, Any]) -> tuple[Any, ...]:
     names = ("group", "topic", "partition", "commits", "lowest_lag", "highest_lag", "last_lag")
     return (
         *(row[name] for name in names),
-        span(row["last_lag_ms"]),
+        duration_cell(row["last_lag_ms"]),
         row["per_hour"],
-        at_text(row["since"]),
-        at_text(row["until"]),
+        time_text(row["since"]),
+        time_text(row["until"]),
     )
 
 
-def _standing_row(row: Mapping[str, Any]) -> tuple[Any, ...]:
+def _stuck_row(row: Mapping[str, Any]) -> tuple[Any, ...]:
     return (
         *(row[name] for name in ("group", "topic", "partition", "committed", "lag")),
-        span(row["stood_ms"]),
-        at_text(row["since"]),
-        at_text(row["until"]),
+        duration_cell(row["stood_ms"]),
+        time_text(row["since"]),
+        time_text(row["until"]),
     )

@@ -17,7 +17,7 @@ import click
 from kcoord.admin.times import parse_datetime, parse_moment
 
 from ..completing import complete_groups
-from ..output.output import talk
+from ..output.output import echo_err
 from .progress import Stages
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ class SparkOptions:
     settings: tuple[tuple[str, str], ...]
     verbose: bool
 
-    def wish(self, log_bytes: int | None = None) -> "SparkConfig":
+    def spark_config(self, log_bytes: int | None = None) -> "SparkConfig":
         from kcoord.pipeline.session import SparkConfig
 
         settings = dict(self.settings)
@@ -78,7 +78,7 @@ def wanted_options(command: Callable[..., Any]) -> Callable[..., Any]:
         if "" in groups:
             raise click.BadParameter("a group has a name", param_hint="--group")
         now = datetime.now(UTC)
-        since_ms, until_ms = _moment("--since", since, now), _moment("--until", until, now)
+        since_ms, until_ms = _parse_moment("--since", since, now), _parse_moment("--until", until, now)
         if since_ms is not None and until_ms is not None and since_ms >= until_ms:
             raise click.UsageError("--since is not before --until")
 
@@ -120,7 +120,7 @@ def needs_spark(options: SparkOptions) -> None:
     from kcoord.pipeline.session import NoMaster, check_spark
 
     try:
-        check_spark(options.wish())
+        check_spark(options.spark_config())
     except NoMaster as error:
         raise click.UsageError(str(error), click.get_current_context()) from None
 
@@ -138,10 +138,14 @@ def spark_job(options: SparkOptions, *, log_bytes: int | None = None) -> "Iterat
         _silence_py4j()
     with _termination_raised(), Stages() as stages:
         stages.begin("starting Spark")
-        with open_session(options.wish(log_bytes)) as spark, translate_errors(), executors_watched(spark, stages.say):
+        with (
+            open_session(options.spark_config(log_bytes)) as spark,
+            translate_errors(),
+            executors_watched(spark, stages.print_line),
+        ):
             stages.watch(spark)
             yield spark, stages
-    talk(f"done in {time.monotonic() - begun:.0f} s")
+    echo_err(f"done in {time.monotonic() - begun:.0f} s")
 
 
 def _silence_py4j() -> None:
@@ -183,7 +187,7 @@ def _settings(_: click.Context, __: click.Parameter, values: tuple[str, ...]) ->
     return tuple(pairs)
 
 
-def _moment(option: str, text: str | None, now: datetime) -> int | None:
+def _parse_moment(option: str, text: str | None, now: datetime) -> int | None:
     if text is None:
         return None
     try:

@@ -10,16 +10,16 @@ from threading import Event, Thread
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self, TypeVar
 
-from ..output.output import talk
+from ..output.output import echo_err
 
 if TYPE_CHECKING:
     from kcoord.pipeline.progress import ProgressSampler
     from kcoord.pipeline.session import SparkSession
 
-_AGAIN: Final = 1.0  # seconds between two samples
-_MUTE: Final = 60.0  # seconds without a line, if stderr is no terminal
+_POLL_INTERVAL: Final = 1.0  # seconds between two samples
+_MAX_SILENCE: Final = 60.0  # seconds without a line, if stderr is no terminal
 _CLEAR: Final = "\r\x1b[2K"
-_USUAL_WIDTH: Final = 80
+_DEFAULT_WIDTH: Final = 80
 _UNITS: Final = ("B", "kB", "MB", "GB", "TB")
 
 
@@ -33,17 +33,17 @@ class Stages:
         self._watch: ProgressSampler | None = None
         self._name: str | None = None
         self._begun = 0.0
-        self._said_at = 0.0
+        self._last_line_at = 0.0
         self._held = ExitStack()
         self._screen: int | None = None
         self._is_over = Event()
-        self._looking = Thread(target=self._look, daemon=True)
+        self._thread = Thread(target=self._run, daemon=True)
 
     def __enter__(self) -> Self:
         if sys.stderr.isatty():  # a copy, since stderr leads to Spark's log while its JVM starts
             self._screen = os.dup(sys.stderr.fileno())
             self._held.callback(os.close, self._screen)
-        self._looking.start()
+        self._thread.start()
         return self
 
     def __exit__(
@@ -51,12 +51,12 @@ class Stages:
     ) -> None:
         with self._held:
             self._is_over.set()
-            self._looking.join()
+            self._thread.join()
             self._draw("")
             if error is None:
                 self._end()
 
-    def hold(self, resource: AbstractContextManager[_Resource]) -> _Resource:
+    def enter_context(self, resource: AbstractContextManager[_Resource]) -> _Resource:
         """Enters a context that is left after all stages, and Spark, have ended."""
         return self._held.enter_context(resource)
 
@@ -69,36 +69,36 @@ class Stages:
         """Ends the stage before, and begins a new one."""
         self._end()
         self._name, self._begun = name, time.monotonic()
-        self._said_at = self._begun
+        self._last_line_at = self._begun
         if self._watch is not None:
             self._watch.begin()
 
-    def say(self, text: str) -> None:
+    def print_line(self, text: str) -> None:
         """Prints a line that is not overwritten."""
         self._draw("")
-        self._said_at = time.monotonic()
-        talk(text)
+        self._last_line_at = time.monotonic()
+        echo_err(text)
 
     def _end(self) -> None:
         if self._name is not None and self._screen is None:
-            talk(self._line())
+            echo_err(self._line())
 
-    def _look(self) -> None:
-        while not self._is_over.wait(_AGAIN):
+    def _run(self) -> None:
+        while not self._is_over.wait(_POLL_INTERVAL):
             if self._name is None:
                 continue
             if self._screen is not None:
                 self._draw(self._line())
-            elif time.monotonic() >= self._said_at + _MUTE:
+            elif time.monotonic() >= self._last_line_at + _MAX_SILENCE:
                 with suppress(OSError):  # the pipe may be closed, while the job goes on
-                    self.say(f"{clock_time()} {self._line()}")
+                    self.print_line(f"{clock_time()} {self._line()}")
 
     def _draw(self, line: str) -> None:
         """Replaces the line on the terminal. It is cut to the width, since a wrapped line could not be cleared."""
         if self._screen is None:
             return
         try:
-            width = os.get_terminal_size(self._screen).columns or _USUAL_WIDTH
+            width = os.get_terminal_size(self._screen).columns or _DEFAULT_WIDTH
             os.write(self._screen, (_CLEAR + line[: width - 1]).encode())
         except OSError:  # the terminal may be closed, while the job goes on
             self._screen = None
@@ -106,14 +106,14 @@ class Stages:
     def _line(self) -> str:
         seconds = time.monotonic() - self._begun
         parts = [f"{self._name}: {seconds:.0f} s"]
-        look = self._watch.sample() if self._watch is not None else None
-        if look is not None:
-            if look.tasks_done < look.tasks:
-                parts.append(f"{look.tasks_done}/{look.tasks} tasks")
-            if look.rows:
-                parts.append(f"{look.rows:,} rows")
-            if look.bytes:
-                parts.append(f"{size_text(look.bytes)} written")
+        sample = self._watch.sample() if self._watch is not None else None
+        if sample is not None:
+            if sample.tasks_done < sample.tasks:
+                parts.append(f"{sample.tasks_done}/{sample.tasks} tasks")
+            if sample.rows:
+                parts.append(f"{sample.rows:,} rows")
+            if sample.bytes:
+                parts.append(f"{size_text(sample.bytes)} written")
         return ", ".join(parts)
 
 

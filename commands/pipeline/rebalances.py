@@ -8,8 +8,8 @@ import click
 
 from ..options.connection_options import connection_options
 from ..output.output import Column, Table, output_of, output_options, show
-from .findings import at_text, documents, or_none, span
-from .inputs import LogEnds, check_groups, connector_option, place_argument, place_of, tables_of
+from .findings import documents, duration_cell, or_none_note, time_text
+from .inputs import LogEnds, check_groups, connector_option, input_argument, input_of, tables_of
 from .options import SparkOptions, needs_spark, spark_job, spark_options, wanted_options
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ _TIMES: Final = ("first_at", "last_at")
 
 
 @click.command()
-@place_argument
+@input_argument
 @click.option("--top", type=click.IntRange(min=1), default=10, show_default=True, help="How many of each are shown.")
 @wanted_options
 @connector_option
@@ -79,10 +79,10 @@ def rebalances(
     chosen = wanted()
     # Earlier records show the cause of a rebalance, so the log is read from its beginning.
     to_read = replace(chosen, since_ms=None, until_ms=None)
-    found_place = place_of(ctx, source, to_read, LogEnds(topics=(), are_read=False), connector)
+    job_input = input_of(ctx, source, to_read, LogEnds(topics=(), are_read=False), connector)
     with (
-        spark_job(options, log_bytes=found_place.log_bytes) as (spark, stages),
-        tables_of(found_place, spark, stages, to_read) as folder,
+        spark_job(options, log_bytes=job_input.log_bytes) as (spark, stages),
+        tables_of(job_input, spark, stages, to_read) as folder,
     ):
         check_groups(spark, folder, chosen, stages)
         found = find_rebalances(spark, folder, chosen, stages.begin, most=top)
@@ -94,7 +94,7 @@ def rebalances(
         ctx,
         "pipeline-rebalances",
         lambda: {"groups": documents(found.groups, ()), "members": documents(found.members, _TIMES)},
-        lambda: [or_none(table) for table in tables] if output_of(ctx).is_for_people else tables,
+        lambda: [or_none_note(table) for table in tables] if output_of(ctx).is_for_people else tables,
     )
 
 
@@ -105,9 +105,9 @@ def _group_row(row: Mapping[str, Any]) -> tuple[Any, ...]:
         row["rebalances"],
         row["per_hour"],
         ", ".join(f"{cause} {count}" for cause, count in causes),
-        span(row["lost_ms"]),
-        span(row["longest_ms"]),
-        span(row["pause_ms"]),
+        duration_cell(row["lost_ms"]),
+        duration_cell(row["longest_ms"]),
+        duration_cell(row["pause_ms"]),
         row["moved_partitions"],
     )
 
@@ -116,9 +116,9 @@ def _members_table(members: list[dict[str, Any]]) -> Table:
     rows = [
         (
             *(row[name] for name in ("group", "member", "returned", "joined", "left", "at_once")),
-            span(row["stayed_ms"]),
-            at_text(row["first_at"]),
-            at_text(row["last_at"]),
+            duration_cell(row["stayed_ms"]),
+            time_text(row["first_at"]),
+            time_text(row["last_at"]),
         )
         for row in members
     ]

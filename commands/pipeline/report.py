@@ -15,9 +15,9 @@ from .inputs import (
     LogEnds,
     check_groups,
     connector_option,
+    input_argument,
+    input_of,
     log_ends_options,
-    place_argument,
-    place_of,
     tables_of,
     tables_target,
 )
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@place_argument
+@input_argument
 @click.option(
     "--out",
     required=True,
@@ -98,12 +98,12 @@ def report(
     chosen = wanted()
     # Earlier records show the cause of a rebalance, so the log is read from its beginning.
     to_read = replace(chosen, since_ms=None, until_ms=None)
-    found_place = place_of(ctx, source, to_read, log_ends, connector)
-    target = tables_target(ctx, found_place, tables_folder, replaces=overwrite)
+    job_input = input_of(ctx, source, to_read, log_ends, connector)
+    target = tables_target(ctx, job_input, tables_folder, replaces=overwrite)
     with (
         target.checked() if target is not None else nullcontext(),
-        spark_job(options, log_bytes=found_place.log_bytes) as (spark, stages),
-        tables_of(found_place, spark, stages, to_read, target=target) as tables,
+        spark_job(options, log_bytes=job_input.log_bytes) as (spark, stages),
+        tables_of(job_input, spark, stages, to_read, target=target) as tables,
     ):
         check_groups(spark, tables, chosen, stages)
         facts = report_facts(
@@ -111,7 +111,7 @@ def report(
             tables,
             chosen,
             stages.begin,
-            source_name=found_place.name,
+            source_name=job_input.name,
             made_at=datetime.now(UTC),
             limits=Limits(groups=top),
         )

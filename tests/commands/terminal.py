@@ -18,8 +18,8 @@ PATIENCE: Final = 60.0
 
 def quiet_environment(**more: str) -> dict[str, str]:
     """Returns the environment of this process without variables that choose a cluster, a width or colors."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("KCOORD_")}
-    return {name: value for name, value in kept.items() if name not in ("COLUMNS", "NO_COLOR")} | more
+    without_settings = {name: value for name, value in os.environ.items() if not name.startswith("KCOORD_")}
+    return {name: value for name, value in without_settings.items() if name not in ("COLUMNS", "NO_COLOR")} | more
 
 
 def piped(*arguments: str, environment: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:

@@ -47,7 +47,7 @@ def test_the_short_help_of_every_command_is_shown_without_loading_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "expected"),
     [
         (["serve", "--set", "num.partition=3"], "did you mean num.partitions?"),
         (["serve", "--set", "num.partitions"], "not NAME=VALUE"),
@@ -70,10 +70,10 @@ def test_the_short_help_of_every_command_is_shown_without_loading_it() -> None:
         (["fly"], "No such command 'fly'"),
     ],
 )
-def test_a_usage_error_says_what_is_wrong_and_exits_2(arguments: list[str], said: str) -> None:
+def test_a_usage_error_says_what_is_wrong_and_exits_2(arguments: list[str], expected: str) -> None:
     exit_code, output = _run(*arguments)
     assert exit_code == 2
-    assert said in output
+    assert expected in output
 
 
 def _serve(*arguments: str) -> subprocess.Popen[str]:
@@ -86,7 +86,7 @@ def _serve(*arguments: str) -> subprocess.Popen[str]:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "expected"),
     [
         (["--listen", "127.0.0.1:0", "--topic", "a b"], "cannot make the topic 'a b'"),
         (["--listen", "127.0.0.1:0", "--topic", "t", "--topic", "t"], "Duplicate topic name"),
@@ -94,12 +94,12 @@ def _serve(*arguments: str) -> subprocess.Popen[str]:
         (["--listen", "203.0.113.1:9092"], "cannot listen on 203.0.113.1:9092"),
     ],
 )
-def test_what_cannot_be_served_is_one_line_and_exit_1(arguments: list[str], said: str) -> None:
+def test_what_cannot_be_served_is_one_line_and_exit_1(arguments: list[str], expected: str) -> None:
     with _serve(*arguments) as process:
         out, err = process.communicate(timeout=30)
     assert process.returncode == 1
     assert out == ""
-    assert said in err
+    assert expected in err
     assert len(err.splitlines()) == 1
 
 

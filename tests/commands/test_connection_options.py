@@ -33,7 +33,7 @@ def noun() -> None:
 @click.pass_context
 def verb(ctx: click.Context) -> None:
     found = options.connection(ctx)
-    asked = options.given(ctx)
+    asked = options.command_line_options(ctx)
     click.echo(json.dumps([list(found.bootstrap), asked.pairs, found.request_timeout, found.client_id]))
 
 
@@ -153,18 +153,18 @@ def warning(*arguments: str) -> str:
     ],
 )
 def test_a_secret_on_the_command_line_is_warned_of_with_the_safer_ways_and_not_repeated(pair: str) -> None:
-    told = warning("noun", "verb", "-X", pair).partition("\n")[0]
-    assert told.startswith(
+    line = warning("noun", "verb", "-X", pair).partition("\n")[0]
+    assert line.startswith(
         f"kcoord: others on this machine can see {pair.partition('=')[0]} of -X (ps): say -X KEY=env:"
     )
     for way in ("file:PATH", "command:", "context add", "--command-config", "KCOORD_COMMAND_CONFIG"):
-        assert way in told
-    assert "abc" not in told
+        assert way in line
+    assert "abc" not in line
 
 
 def test_many_secrets_at_several_places_are_warned_of_once() -> None:
-    told = warning("-X", "sasl.password=a", "noun", "-X", "ssl.key.password=b", "verb", "-X", "ssl.keystore.password=c")
-    assert told.count("others on this machine") == 1
+    line = warning("-X", "sasl.password=a", "noun", "-X", "ssl.key.password=b", "verb", "-X", "ssl.keystore.password=c")
+    assert line.count("others on this machine") == 1
 
 
 @pytest.mark.parametrize(

@@ -19,15 +19,15 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "config" / "contexts.toml"
 
 
-class Talked:
+class RunResult:
     """The exit code and the output of a run."""
 
     def __init__(self, result: Result) -> None:
         self.exit_code, self.out, self.err = result.exit_code, result.stdout, result.stderr
 
 
-def run(*arguments: str) -> Talked:
-    return Talked(CliRunner().invoke(_main, list(arguments), prog_name="kcoord"))
+def run(*arguments: str) -> RunResult:
+    return RunResult(CliRunner().invoke(_main, list(arguments), prog_name="kcoord"))
 
 
 class _Main:
@@ -98,7 +98,7 @@ def test_a_name_is_taken_over_only_when_asked_to() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "exit_code", "said"),
+    ("arguments", "exit_code", "expected"),
     [
         (["add", "x"], 1, "a context needs -b, or a --command-config that has bootstrap.servers"),
         (["add", "x", "-b", "nowhere"], 1, "-b: 'nowhere' is not HOST:PORT"),
@@ -109,10 +109,10 @@ def test_a_name_is_taken_over_only_when_asked_to() -> None:
         (["remove", "x"], 1, "there is no context 'x'"),
     ],
 )
-def test_what_cannot_be_is_told_in_one_line(arguments: list[str], exit_code: int, said: str) -> None:
+def test_what_cannot_be_is_told_in_one_line(arguments: list[str], exit_code: int, expected: str) -> None:
     done = run("context", *arguments)
     assert done.exit_code == exit_code
-    assert said in done.err
+    assert expected in done.err
     assert len(done.err.splitlines()) == 1
 
 

@@ -99,8 +99,8 @@ def test_only_what_could_not_be_examined_fails_whatever_fail_on_says(
     severity: Severity, fail_on: str, fails: bool
 ) -> None:
     """A notice with this code is about a group that was deleted meanwhile, or was refused only for a time."""
-    told = replace(FINDING, severity=severity, code=Code.NOT_EXAMINED)
-    assert command._fails([told], fail_on) is fails
+    finding = replace(FINDING, severity=severity, code=Code.NOT_EXAMINED)
+    assert command._fails([finding], fail_on) is fails
 
 
 def test_a_group_that_does_not_exist_is_named_and_the_others_are_examined(doctor: Callable[..., Result]) -> None:
@@ -145,7 +145,7 @@ def test_the_config_of_consumers_is_examined(doctor: Callable[..., Result], tmp_
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "expected"),
     [
         (["doctor"], "name one or more groups"),
         (["doctor", "g", "--for", "60"], "'60' is not a span of time: write 30s"),
@@ -154,10 +154,10 @@ def test_the_config_of_consumers_is_examined(doctor: Callable[..., Result], tmp_
         (["doctor", "g", "--consumer-config", "missing.properties"], "does not exist"),
     ],
 )
-def test_a_usage_error_is_one_line_and_exit_2(arguments: list[str], said: str) -> None:
+def test_a_usage_error_is_one_line_and_exit_2(arguments: list[str], expected: str) -> None:
     done = piped("groups", *arguments, "-b", "127.0.0.1:1")
     assert done.returncode == 2
-    assert said in done.stderr
+    assert expected in done.stderr
     assert len(done.stderr.splitlines()) == 1
 
 
@@ -170,8 +170,8 @@ def test_a_cluster_that_cannot_be_reached_is_one_line_and_exit_1() -> None:
 def test_findings_fit_the_terminal_and_no_word_is_lost(columns: int) -> None:
     lines = list(text.findings_lines([FINDING], columns=columns, is_colored=False))
     assert max(map(printable.width, lines)) <= columns
-    said = "".join("".join(lines).split())
-    assert all("".join(part.split()) in said for part in (FINDING.title, FINDING.advice, *FINDING.evidence))
+    expected = "".join("".join(lines).split())
+    assert all("".join(part.split()) in expected for part in (FINDING.title, FINDING.advice, *FINDING.evidence))
 
 
 def test_a_terminal_gets_colors_and_a_pipe_does_not(bootstrap: str) -> None:
@@ -239,8 +239,8 @@ def test_many_groups_are_folded_for_people_and_complete_in_json(
 def test_severity_hides_what_is_less_bad_and_not_from_the_exit_code(doctor: Callable[..., Result]) -> None:
     done = doctor("unknown", "fine", "--severity", "error")
     assert (done.exit_code, done.stdout) == (1, "1 group, 1 look: 1 warning; not shown by --severity: 1\n")
-    told = json.loads(doctor("unknown", "fine", "--severity", "error", "-o", "json").stdout)
-    assert (told["counts"]["warning"], told["findings"]) == (1, [])
+    finding = json.loads(doctor("unknown", "fine", "--severity", "error", "-o", "json").stdout)
+    assert (finding["counts"]["warning"], finding["findings"]) == (1, [])
 
 
 @pytest.mark.parametrize("limit", [("--fail-above", "1000"), ("--fail-behind", "1000d")])

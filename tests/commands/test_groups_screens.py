@@ -22,21 +22,21 @@ RECORDS = 3000
 
 
 @pytest.fixture(scope="module")
-def world(kcoord_cluster_factory: Callable[..., EmbeddedCluster]) -> Iterator[LiveFixture]:
+def live(kcoord_cluster_factory: Callable[..., EmbeddedCluster]) -> Iterator[LiveFixture]:
     """The groups of the tests: `static` has a static member, the others have none. All have lag in a topic with a
     long name."""
-    with kcoord_cluster_factory(topics={TOPIC: 3}) as cluster, LiveFixture(cluster.bootstrap) as world:
+    with kcoord_cluster_factory(topics={TOPIC: 3}) as cluster, LiveFixture(cluster.bootstrap) as live:
         partitions = [TopicPartition(TOPIC, number) for number in range(3)]
         for tp in partitions:
-            world.produce(tp, [Record(timestamp=1_700_000_000_000, value=b"v")] * RECORDS)
+            live.produce(tp, [Record(timestamp=1_700_000_000_000, value=b"v")] * RECORDS)
         for group in (LONG, STATIC, WIDE):
-            world.cluster.commit(group, {tp: Committed(1000 * tp.partition) for tp in partitions})
-        world.join(STATIC, assignment=assigned(TOPIC, 0, 1, 2), instance_id="static-instance-eu-central-1a-0")
-        yield world
+            live.cluster.commit(group, {tp: Committed(1000 * tp.partition) for tp in partitions})
+        live.join(STATIC, assignment=assigned(TOPIC, 0, 1, 2), instance_id="static-instance-eu-central-1a-0")
+        yield live
 
 
-def shown(world: LiveFixture, *arguments: str, columns: int | None) -> list[str]:
-    environment = {"COLUMNS": str(columns or ""), "KCOORD_BOOTSTRAP_SERVER": world.bootstrap}
+def shown(live: LiveFixture, *arguments: str, columns: int | None) -> list[str]:
+    environment = {"COLUMNS": str(columns or ""), "KCOORD_BOOTSTRAP_SERVER": live.bootstrap}
     done = CliRunner().invoke(cli, [*arguments], prog_name="kcoord", env=environment)
     assert done.exit_code == 0, done.output
     return done.stdout.splitlines()
@@ -55,45 +55,45 @@ SCREENS = {
 
 @pytest.mark.parametrize("columns", [80, 200])
 @pytest.mark.parametrize("screen", SCREENS)
-def test_no_line_is_wider_than_the_screen(world: LiveFixture, screen: str, columns: int) -> None:
-    lines = shown(world, *SCREENS[screen], columns=columns)
+def test_no_line_is_wider_than_the_screen(live: LiveFixture, screen: str, columns: int) -> None:
+    lines = shown(live, *SCREENS[screen], columns=columns)
     assert [line for line in lines if measure(line) > columns] == []
 
 
 @pytest.mark.parametrize("verb", [("list",), ("describe", STATIC, "--no-time")])
 def test_all_columns_are_not_folded_to_pieces_but_left_to_the_terminal(
-    world: LiveFixture, verb: tuple[str, ...]
+    live: LiveFixture, verb: tuple[str, ...]
 ) -> None:
     def rows(columns: int | None) -> list[str]:
-        return [line for line in shown(world, "groups", *verb, "-o", "wide", columns=columns) if TOPIC in line]
+        return [line for line in shown(live, "groups", *verb, "-o", "wide", columns=columns) if TOPIC in line]
 
     assert len(rows(80)) >= 3
     assert rows(80) == rows(None)
 
 
-def test_where_a_static_group_is_wider_than_the_screen_hosts_are_told_of_members_alone(world: LiveFixture) -> None:
+def test_where_a_static_group_is_wider_than_the_screen_hosts_are_told_of_members_alone(live: LiveFixture) -> None:
     partitions = ["TOPIC", "PARTITION", "OFFSET", "LOG-END", "LAG", "BEHIND", "CLIENT-ID"]
-    assert _header(shown(world, "groups", "describe", STATIC, "--offsets", columns=80)) == [*partitions, "INSTANCE-ID"]
-    wide = _header(shown(world, "groups", "describe", STATIC, "--offsets", columns=200))
+    assert _header(shown(live, "groups", "describe", STATIC, "--offsets", columns=80)) == [*partitions, "INSTANCE-ID"]
+    wide = _header(shown(live, "groups", "describe", STATIC, "--offsets", columns=200))
     assert wide == [*partitions, "HOST", "INSTANCE-ID"]
-    members = shown(world, "groups", "describe", STATIC, "--members", columns=80)
+    members = shown(live, "groups", "describe", STATIC, "--members", columns=80)
     assert any("HOST" in line for line in members)
 
 
-def test_the_heading_of_a_group_is_broken_between_its_facts(world: LiveFixture) -> None:
-    first, second, *_ = shown(world, "groups", "describe", STATIC, "--no-time", columns=80)
+def test_the_heading_of_a_group_is_broken_between_its_facts(live: LiveFixture) -> None:
+    first, second, *_ = shown(live, "groups", "describe", STATIC, "--no-time", columns=80)
     assert first == "static · Stable · classic range · 1 member ·"
     assert second.startswith("coordinator 127.0.0.1:")
     assert second.endswith("(id 1) · lag 6,000")
 
 
-def test_states_on_a_small_screen_are_told_without_epochs(world: LiveFixture) -> None:
-    small, large = (_header(shown(world, *SCREENS["state"], columns=columns)) for columns in (80, 200))
+def test_states_on_a_small_screen_are_told_without_epochs(live: LiveFixture) -> None:
+    small, large = (_header(shown(live, *SCREENS["state"], columns=columns)) for columns in (80, 200))
     assert [name for name in large if name not in small] == ["EPOCH", "ASSIGNMENT-EPOCH"]
 
 
-def test_what_a_plan_does_is_told_with_whole_numbers(world: LiveFixture) -> None:
-    lines = shown(world, *SCREENS["plan"], columns=80)
+def test_what_a_plan_does_is_told_with_whole_numbers(live: LiveFixture) -> None:
+    lines = shown(live, *SCREENS["plan"], columns=80)
     assert any("replays 1,000" in line for line in lines)
     assert any("replays 2,000" in line for line in lines)
 

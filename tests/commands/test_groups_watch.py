@@ -26,7 +26,7 @@ from tests.admin.snapshots import NOW, group, member, seen, snapshot
 
 from .terminal import KCOORD, in_terminal, piped, quiet_environment
 
-looks: Any = import_module("kcoord.commands.groups.watch.snapshots")
+snapshots: Any = import_module("kcoord.commands.groups.watch.snapshots")
 screen: Any = import_module("kcoord.commands.groups.watch.screen")  # by name: mypy sees the folder, commands/
 views: Any = import_module("kcoord.commands.groups.watch.views")
 printable: Any = import_module("kcoord.commands.output.printable")
@@ -116,9 +116,9 @@ def test_what_a_member_did_is_never_cut_off(columns: int) -> None:
     for after, members in ((0, [member("a", "orders-0")]), (2, [member("a", "orders-0"), member(NAME, "orders-1")])):
         watch.add(snapshot(seen(group(*members, name="a-group-with-a-long-name-too")), after=after))
     lines = _frame(watch, columns, 40)
-    told = " ".join(line.strip() for line in lines[lines.index("LAST CHANGES") + 1 :])
-    assert " joined" in told or columns == 40  # the older change has no room there
-    assert told.endswith("got orders 1")
+    changes = " ".join(line.strip() for line in lines[lines.index("LAST CHANGES") + 1 :])
+    assert " joined" in changes or columns == 40  # the older change has no room there
+    assert changes.endswith("got orders 1")
     assert max(map(len, lines[lines.index("LAST CHANGES") :])) <= columns
 
 
@@ -223,7 +223,7 @@ def test_a_group_that_is_not_there_yet_is_waited_for(bootstrap: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "exit_code", "said"),
+    ("arguments", "exit_code", "expected"),
     [
         (["watch"], 2, "name one or more groups"),
         (["watch", "g", "-o", "yaml"], 2, "-o json is one object on each line"),
@@ -232,32 +232,32 @@ def test_a_group_that_is_not_there_yet_is_waited_for(bootstrap: str) -> None:
         (["watch", "g"], 1, "127.0.0.1:1"),
     ],
 )
-def test_what_cannot_be_watched_is_one_line(arguments: list[str], exit_code: int, said: str) -> None:
+def test_what_cannot_be_watched_is_one_line(arguments: list[str], exit_code: int, expected: str) -> None:
     done = piped("groups", *arguments, "-b", "127.0.0.1:1")
     assert done.returncode == exit_code
-    assert said in done.stderr
+    assert expected in done.stderr
     assert len(done.stderr.splitlines()) == 1
 
 
 class _Restarting:
     """A source of snapshots that fails for a time after the first snapshot."""
 
-    def __init__(self, *troubles: Exception) -> None:
-        self._troubles = list(troubles)
-        self._has_looked = False
+    def __init__(self, *failures: Exception) -> None:
+        self._failures = list(failures)
+        self._has_answered = False
 
-    def look(self, at: float) -> Snapshot:
-        if self._has_looked and self._troubles:
-            raise self._troubles.pop()
-        self._has_looked = True
+    def snapshot(self, at: float) -> Snapshot:
+        if self._has_answered and self._failures:
+            raise self._failures.pop()
+        self._has_answered = True
         return snapshot(seen(group()), after=0)
 
 
 @pytest.mark.parametrize("trouble", [ConnectionResetError("gone"), Refused("not yet"), Unsupported("too old")])
 def test_brokers_that_start_and_refuse_all_do_not_end_a_watch(trouble: Exception) -> None:
     taken, memory = (
-        looks.looks(_Restarting(trouble).look, timedelta(seconds=2), None, sleep=lambda _: None),
+        snapshots.poll_snapshots(_Restarting(trouble).snapshot, timedelta(seconds=2), None, sleep=lambda _: None),
         WatchHistory(),
     )
-    kinds = [change.kind for result in islice(taken, 3) for change in looks.take(memory, *result)]
+    kinds = [change.kind for result in islice(taken, 3) for change in snapshots.record_result(memory, *result)]
     assert kinds == [ChangeKind.UNREACHABLE, ChangeKind.REACHABLE]

@@ -251,9 +251,9 @@ def test_the_terminal_is_as_it_was_after_a_signal(bootstrap: str, number: int) -
 
 def test_the_terminal_is_as_it_was_after_an_error() -> None:
     with _watching("127.0.0.1:1") as terminal:
-        exit_code, said = terminal.wait_for_end()
+        exit_code, stderr = terminal.wait_for_end()
         assert exit_code == 1
-        assert "127.0.0.1:1" in said
+        assert "127.0.0.1:1" in stderr
         assert terminal.is_as_it_was
 
 

@@ -8,7 +8,7 @@ LOCAL = ("--coordinate", "local")
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "expected"),
     [
         (("--data-dir", "data"), "--data-dir is for groups that live here: say --coordinate local"),
         (("--journal", "kafka"), "--journal is for groups that live here: say --coordinate local"),
@@ -32,9 +32,9 @@ LOCAL = ("--coordinate", "local")
         (("--coordinate", "nobody"), "'nobody' is not one of 'upstream', 'local'"),
     ],
 )
-def test_a_usage_error_says_what_is_wrong_and_exits_2(options: tuple[str, ...], said: str) -> None:
+def test_a_usage_error_says_what_is_wrong_and_exits_2(options: tuple[str, ...], expected: str) -> None:
     run = kcoord("proxy", "--upstream", "127.0.0.1:1", *options)
 
     assert run.exit_code == 2
-    assert said in run.stderr
+    assert expected in run.stderr
     assert len(run.stderr.splitlines()) == 1

@@ -100,9 +100,9 @@ def test_a_torn_segment_is_told_as_far_as_it_goes_and_exits_1(orders: Path, outp
     orders.write_bytes(orders.read_bytes() + b"torn")
     done = dump(orders, "-o", output)
     assert done.exit_code == 1
-    said = f"position {size}: 4 bytes are left, too few for a batch: the end is torn"
-    assert done.stderr == f"kcoord: {orders}: {said}\n"
-    problem = {"position": size, "problem": said.split(": ", 1)[1]}
+    expected = f"position {size}: 4 bytes are left, too few for a batch: the end is torn"
+    assert done.stderr == f"kcoord: {orders}: {expected}\n"
+    problem = {"position": size, "problem": expected.split(": ", 1)[1]}
     match output:
         case "table":
             assert done.stdout == whole.stdout
@@ -136,7 +136,7 @@ def test_options_choose_what_is_shown(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "expected"),
     [
         (["nowhere.log"], "'nowhere.log' does not exist"),
         (["."], "there are no segments in ."),
@@ -146,12 +146,12 @@ def test_options_choose_what_is_shown(tmp_path: Path) -> None:
     ],
 )
 def test_a_usage_error_says_what_is_wrong_and_exits_2(
-    arguments: list[str], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    arguments: list[str], expected: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     done = dump(*arguments)
     assert done.exit_code == 2
-    assert said in done.stderr
+    assert expected in done.stderr
 
 
 def test_a_large_segment_takes_little_memory(tmp_path: Path) -> None:
@@ -167,10 +167,10 @@ def test_a_large_segment_takes_little_memory(tmp_path: Path) -> None:
         "try: main(['log', 'dump', '-o', 'jsonl', sys.argv[1]])\n"
         "finally: sys.stderr.write(str(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before))"
     )
-    told = tmp_path / "told.jsonl"
-    with told.open("w") as out:
+    output = tmp_path / "told.jsonl"
+    with output.open("w") as out:
         command = [sys.executable, "-c", program, str(path)]
         done = subprocess.run(command, stdout=out, stderr=subprocess.PIPE, text=True, check=True)
-    with told.open() as lines:
+    with output.open() as lines:
         assert sum(1 for _ in lines) == 800
     assert int(done.stderr) < 30_000, "KiB more than at its start"

@@ -57,7 +57,7 @@ def noun() -> None:
 @click.pass_context
 def verb(ctx: click.Context) -> None:
     output.show(ctx, "things-found", lambda: DOCUMENT, TABLES)
-    output.talk("two\nlines")
+    output.echo_err("two\nlines")
 
 
 def run(*arguments: str, **settings: Any) -> Result:

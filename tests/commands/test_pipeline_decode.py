@@ -40,15 +40,15 @@ def test_tables_are_written_and_counted_and_spark_is_not_heard(tmp_path: Path) -
     lines = done.stdout.splitlines()
     assert lines[:4] == ["TABLE         ROWS", "commits         14", "generations      8", "group_events    46"]
     assert "records read                71" in lines
-    told = without_reminders(done.stderr)
-    assert told[0] == "reading 5.9 kB of segments in 1 range"
-    assert [line.split(":")[0] for line in told[1:-1]] == [
+    printed = without_reminders(done.stderr)
+    assert printed[0] == "reading 5.9 kB of segments in 1 range"
+    assert [line.split(":")[0] for line in printed[1:-1]] == [
         "starting Spark",
         *("commits", "generations", "group_events", "log_ends", "rejected", "scanned"),
         "summary",
     ]
-    assert "14 rows" in told[2]
-    assert told[-1].startswith("done in ")
+    assert "14 rows" in printed[2]
+    assert printed[-1].startswith("done in ")
     assert list((tmp_path / "tables" / "commits").glob("date=*/*.parquet"))
     again = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert (again.returncode, again.stdout) == (1, "")
@@ -151,12 +151,12 @@ def test_a_record_that_cannot_be_decoded_leaves_the_exit_code_0(spark: "SparkSes
 
 
 def test_tables_that_are_to_be_overwritten_stay_if_the_cluster_cannot_be_followed(tmp_path: Path) -> None:
-    kept = tmp_path / "tables" / "commits" / "date=2026-11-16" / "a.parquet"
-    kept.parent.mkdir(parents=True)
-    kept.write_text("rows")
+    old_file = tmp_path / "tables" / "commits" / "date=2026-11-16" / "a.parquet"
+    old_file.parent.mkdir(parents=True)
+    old_file.write_text("rows")
     done = decode("-b", "127.0.0.1:1", "--out", tmp_path / "tables", "--follow", "--overwrite")
     assert done.exit_code == 1
-    assert kept.read_text() == "rows"
+    assert old_file.read_text() == "rows"
 
 
 def test_two_that_follow_into_one_folder_are_told_before_spark_and_the_cluster_are_asked(tmp_path: Path) -> None:
@@ -185,9 +185,11 @@ def test_why_the_jvm_did_not_start_is_said_and_no_empty_folder_is_left(memory: s
         check=False,
     )
     assert done.returncode == 1
-    [_, told] = done.stderr.splitlines()
-    assert told.startswith(line)
-    assert [each.name for each in tmp_path.iterdir()] == [Path(told.rpartition(" ")[2]).name], "the log that is named"
+    [_, printed] = done.stderr.splitlines()
+    assert printed.startswith(line)
+    assert [each.name for each in tmp_path.iterdir()] == [Path(printed.rpartition(" ")[2]).name], (
+        "the log that is named"
+    )
 
 
 def test_it_is_said_which_cluster_a_context_means(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

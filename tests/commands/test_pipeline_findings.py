@@ -104,11 +104,11 @@ def decoded_only(tables: Path, tmp_path: Path) -> Path:
 
 def test_of_some_groups_and_times_causes_are_told_by_what_was_before_and_nothing_is_written(decoded_only: Path) -> None:
     times = ("--since", "2026-11-16T12:00:15", "--until", "2026-11-16T12:00:35")
-    told = json.loads(shown("rebalances", decoded_only, "--group", BUSY, *times, "-o", "json"))
-    assert told["kcoord"] == "pipeline-rebalances/v1"
-    found = [(row["group"], row["rebalances"], row["causes"]) for row in told["groups"]]
+    document = json.loads(shown("rebalances", decoded_only, "--group", BUSY, *times, "-o", "json"))
+    assert document["kcoord"] == "pipeline-rebalances/v1"
+    found = [(row["group"], row["rebalances"], row["causes"]) for row in document["groups"]]
     assert found == [(BUSY, 2, {"replaced": 2})]
-    assert [(row["member"], row["returned"]) for row in told["members"]] == [("b /10.0.0.1", 2)]
+    assert [(row["member"], row["returned"]) for row in document["members"]] == [("b /10.0.0.1", 2)]
     assert not {OWNERSHIP, REBALANCES} & {each.name for each in decoded_only.iterdir()}
 
 
@@ -141,24 +141,24 @@ def test_lag_is_shown_over_time_with_who_never_catches_up_and_what_stands_still(
 
 def test_lag_is_a_document_and_of_some_groups_nothing_is_written(decoded_only: Path) -> None:
     bounds = ("--pieces", "2", "--bound", "1000", "--standing", "10m")
-    told = json.loads(shown("lag", decoded_only, *bounds, "--group", "late", "--group", "none", "-o", "json"))
+    document = json.loads(shown("lag", decoded_only, *bounds, "--group", "late", "--group", "none", "-o", "json"))
     early = {"at": "2026-11-16T12:00:01.000Z", "until": "2026-11-16T12:02:31.000Z", "commits": 3}
     later = {"at": "2026-11-16T12:02:31.001Z", "until": "2026-11-16T12:05:01.000Z", "commits": 3}
     points = [
         {"group": "late", **early, "lag": 280, "highest_lag": 280, "lag_ms": 151000, "behind_ms": 151000},
         {"group": "late", **later, "lag": 550, "highest_lag": 550, "lag_ms": 301000, "behind_ms": 301000},
     ]
-    assert told == {"kcoord": "pipeline-lag/v1", "timeline": points, "never_caught_up": [], "standing": []}
+    assert document == {"kcoord": "pipeline-lag/v1", "timeline": points, "never_caught_up": [], "standing": []}
     assert not (decoded_only / LAG).exists()
 
 
 def test_who_committed_last_before_the_time_that_is_asked_for_is_still_behind_in_it(decoded_only: Path) -> None:
     times = ("--since", "2026-11-16T12:04:00", "--pieces", "1")
-    told = json.loads(shown("lag", decoded_only, "--group", "gone", *times, "-o", "json"))
-    [point] = told["timeline"]
+    document = json.loads(shown("lag", decoded_only, "--group", "gone", *times, "-o", "json"))
+    [point] = document["timeline"]
     assert (point["at"], point["until"]) == ("2026-11-16T12:04:00.000Z", "2026-11-16T12:05:00.000Z")
     assert (point["lag"], point["highest_lag"], point["behind_ms"], point["commits"]) == (500, 500, 240000, 0)
-    found = [(row["committed"], row["lag"], row["since"], row["until"]) for row in told["standing"]]
+    found = [(row["committed"], row["lag"], row["since"], row["until"]) for row in document["standing"]]
     assert found == [(100, 500, "2026-11-16T12:01:00.000Z", None)]
 
 
@@ -224,9 +224,9 @@ def test_segments_are_decoded_on_the_way(
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("place", ["tables", "segments"])
-def test_what_is_said_of_a_cluster_is_refused_of_a_folder(place: str, decoded_only: Path) -> None:
-    folder = decoded_only if place == "tables" else SEGMENTS
+@pytest.mark.parametrize("source", ["tables", "segments"])
+def test_what_is_said_of_a_cluster_is_refused_of_a_folder(source: str, decoded_only: Path) -> None:
+    folder = decoded_only if source == "tables" else SEGMENTS
     for option in (("--topic", "t"), ("--no-log-ends",)):
         done = pipeline("lag", folder, *option)
         assert done.exit_code == 2
@@ -235,15 +235,15 @@ def test_what_is_said_of_a_cluster_is_refused_of_a_folder(place: str, decoded_on
 
 @pytest.mark.parametrize("verb", ["rebalances", "lag"])
 @pytest.mark.parametrize(
-    ("place", "line"),
+    ("source", "line"),
     [("nowhere", "nowhere: no such folder"), ("half", "half: the job that wrote these tables did not end")],
 )
 def test_a_place_that_is_none_is_said(
-    verb: str, place: str, line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    verb: str, source: str, line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "half" / "commits").mkdir(parents=True)
-    done = pipeline(verb, place)
+    done = pipeline(verb, source)
     assert done.exit_code == 1
     assert done.exception is not None
     assert line in line_of(done.exception)

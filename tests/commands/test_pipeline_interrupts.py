@@ -17,12 +17,12 @@ PATIENCE = 180.0
 LITTLE = ("--master", "local[1]", "--conf", "spark.driver.memory=600m")
 
 
-def is_starting(pid: int, told: str, temporary: Path) -> bool:
+def is_starting(pid: int, log: str, temporary: Path) -> bool:
     """Whether the JVM runs and pyspark waits for it."""
-    return bool(children_of(pid)) and "starting Spark" not in told
+    return bool(children_of(pid)) and "starting Spark" not in log
 
 
-def is_at_work(pid: int, told: str, temporary: Path) -> bool:
+def is_at_work(pid: int, log: str, temporary: Path) -> bool:
     """Whether Spark has begun to write the first table."""
     return bool(list(temporary.glob("kcoord-tables-*/tables/commits/_temporary")))
 
@@ -42,10 +42,10 @@ def test_a_job_that_is_told_to_end_leaves_no_jvm_no_file_and_no_traceback(
     exit_code: int,
     tmp_path: Path,
 ) -> None:
-    temporary, told = tmp_path / "temporary", tmp_path / "told"
+    temporary, log = tmp_path / "temporary", tmp_path / "told"
     temporary.mkdir()
     with (
-        told.open("wb") as stderr,
+        log.open("wb") as stderr,
         subprocess.Popen(
             [*KCOORD, "pipeline", *verb, str(SEGMENTS), *LITTLE],
             cwd=tmp_path,
@@ -56,14 +56,14 @@ def test_a_job_that_is_told_to_end_leaves_no_jvm_no_file_and_no_traceback(
         ) as job,
     ):
         try:
-            wait_until(lambda: job.poll() is not None or is_time(job.pid, told.read_text(), temporary))
-            assert job.poll() is None, told.read_text()
+            wait_until(lambda: job.poll() is not None or is_time(job.pid, log.read_text(), temporary))
+            assert job.poll() is None, log.read_text()
             [jvm] = children_of(job.pid)
             job.send_signal(number)
-            assert job.wait(PATIENCE) == exit_code, told.read_text()
+            assert job.wait(PATIENCE) == exit_code, log.read_text()
         finally:
             job.kill()
-    assert [line.partition(":")[0] for line in told.read_text().splitlines()] in (
+    assert [line.partition(":")[0] for line in log.read_text().splitlines()] in (
         ["reading 5.9 kB of segments in 1 range"],
         ["reading 5.9 kB of segments in 1 range", "starting Spark"],
     )

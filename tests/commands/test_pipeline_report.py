@@ -133,21 +133,21 @@ def test_segments_become_a_report_in_one_go_and_leave_nothing_else(
 
 
 def test_the_tables_on_the_way_to_a_report_stay_where_it_is_said(spark: "SparkSession", tmp_path: Path) -> None:
-    out, kept = tmp_path / "report.html", tmp_path / "kept"
+    out, saved = tmp_path / "report.html", tmp_path / "kept"
     with interpreted(spark):
-        done = report(SEGMENTS, "--out", out, "--tables", kept, "--since", "2100-01-01")
+        done = report(SEGMENTS, "--out", out, "--tables", saved, "--since", "2100-01-01")
     assert done.exit_code == 0, done.stderr
-    assert {each.name for each in kept.iterdir()} == {*TABLES}
+    assert {each.name for each in saved.iterdir()} == {*TABLES}
     # The time chooses what the page shows: the log is read from its beginning, as causes lie before what they cause.
-    assert TablesFolder(str(kept)).read(spark, GENERATIONS).count() > 0
-    assert TablesFolder(str(kept)).is_complete
-    again = report(SEGMENTS, "--out", tmp_path / "again.html", "--tables", kept)
+    assert TablesFolder(str(saved)).read(spark, GENERATIONS).count() > 0
+    assert TablesFolder(str(saved)).is_complete
+    again = report(SEGMENTS, "--out", tmp_path / "again.html", "--tables", saved)
     assert again.exit_code == 1
     assert again.exception is not None
-    assert line_of(again.exception) == f"{kept} has tables in it already: name another folder, or say --overwrite"
-    of_tables = report(kept, "--out", tmp_path / "again.html", "--tables", tmp_path / "other")
+    assert line_of(again.exception) == f"{saved} has tables in it already: name another folder, or say --overwrite"
+    of_tables = report(saved, "--out", tmp_path / "again.html", "--tables", tmp_path / "other")
     assert of_tables.exit_code == 2
-    assert f"--tables is for segments or a live cluster: {kept} has tables already" in of_tables.stderr
+    assert f"--tables is for segments or a live cluster: {saved} has tables already" in of_tables.stderr
 
 
 def test_a_folder_that_cannot_hold_the_tables_is_said_before_anything_begins(tmp_path: Path) -> None:

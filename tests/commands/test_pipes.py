@@ -80,9 +80,9 @@ def test_a_shell_sees_of_a_broken_pipe_what_it_sees_of_its_own_tools() -> None:
 def test_a_connection_that_broke_is_not_taken_for_a_pipe_without_reader() -> None:
     reading, writing = os.pipe()
     with os.fdopen(writing, "w") as stream:
-        assert not failing.is_unread(stream)
+        assert not failing.is_reader_gone(stream)
         os.close(reading)
-        assert failing.is_unread(stream)
+        assert failing.is_reader_gone(stream)
 
 
 def test_names_beyond_what_the_terminal_knows_are_escaped(cluster: "EmbeddedCluster") -> None:
@@ -157,7 +157,7 @@ def test_a_failed_login_shows_no_secret_not_even_with_debug(cluster: "EmbeddedCl
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said", "read_on"),
+    ("arguments", "message", "read_on"),
     [
         (["fly"], "No such command 'fly'", "kcoord --help"),
         (["groups", "lst"], "No such command 'lst', did you mean list?", "kcoord groups --help"),
@@ -171,11 +171,11 @@ def test_a_failed_login_shows_no_secret_not_even_with_debug(cluster: "EmbeddedCl
         ),
     ],
 )
-def test_a_usage_error_is_one_line_that_says_where_to_read_on(arguments: list[str], said: str, read_on: str) -> None:
+def test_a_usage_error_is_one_line_that_says_where_to_read_on(arguments: list[str], message: str, read_on: str) -> None:
     done = piped(*arguments)
     assert (done.returncode, done.stdout) == (2, "")
     assert len(done.stderr.splitlines()) == 1
-    assert done.stderr.startswith(f"kcoord: {said}")
+    assert done.stderr.startswith(f"kcoord: {message}")
     assert done.stderr.endswith(f"; see {read_on}\n")
 
 
@@ -201,7 +201,7 @@ def test_every_error_has_one_line_that_is_safe_on_a_terminal(error: Exception, l
 
 
 @pytest.mark.parametrize(
-    "said",
+    "message",
     [
         "Got unexpected extra argument (sasl.password=hush-hush)",
         'sasl.jaas.config=PlainLoginModule required username=me password="hush; hush";',
@@ -214,8 +214,8 @@ def test_every_error_has_one_line_that_is_safe_on_a_terminal(error: Exception, l
         "ssl.keystore.key=first\nhush",
     ],
 )
-def test_what_looks_like_a_secret_is_masked_in_every_error(said: str) -> None:
-    line = failing.line_of(click.UsageError(said))
+def test_what_looks_like_a_secret_is_masked_in_every_error(message: str) -> None:
+    line = failing.line_of(click.UsageError(message))
     assert "hush" not in line
     assert "=***" in line
 

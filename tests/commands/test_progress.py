@@ -23,7 +23,7 @@ PATIENCE = 20.0
 @contextmanager
 def terminal(monkeypatch: pytest.MonkeyPatch, *, patience: float = 0.0) -> Iterator[int]:
     """Yields a terminal's view of stderr. It is no fixture, since pytest replaces stderr in each phase of a test."""
-    monkeypatch.setattr(module, "PATIENCE", patience)
+    monkeypatch.setattr(module, "SHOW_AFTER", patience)
     monkeypatch.setenv("TERM", "xterm")
     keyboard, side = pty.openpty()
     fcntl.ioctl(side, termios.TIOCSWINSZ, struct.pack("HHHH", 50, 120, 0, 0))
@@ -69,7 +69,7 @@ def test_data_on_stdout_stays_there_while_a_bar_is_shown(
 
 
 def test_a_pipe_gets_no_bar(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "PATIENCE", 0.0)
+    monkeypatch.setattr(module, "SHOW_AFTER", 0.0)
     stderr = io.StringIO()
     monkeypatch.setattr(sys, "stderr", stderr)
     with module.progress("reading groups", 10) as bar:

@@ -114,16 +114,16 @@ def test_the_table_in_the_documentation_has_what_can_be_asked(kind: Kind) -> Non
 
 
 @pytest.mark.parametrize(
-    ("options", "is_said"), [((), True), (("--tls-cert",), True), (("--tls-cert", "--tls-client-ca"), False)]
+    ("options", "is_warned"), [((), True), (("--tls-cert",), True), (("--tls-cert", "--tls-client-ca"), False)]
 )
 def test_a_server_with_rules_where_nobody_has_a_name_says_that_everybody_is_anonymous(
-    rules: Path, tmp_path: Path, options: tuple[str, ...], is_said: bool
+    rules: Path, tmp_path: Path, options: tuple[str, ...], is_warned: bool
 ) -> None:
     rules.write_text("nonsense")
     pem = signed(authority("own"), "server").write_pem(tmp_path / "server.pem")
     command = ["serve", "--listen", "127.0.0.1:0", "--rules", str(rules)]
     command += [word for option in options for word in (option, str(pem))]
     done = CliRunner().invoke(cli, command, prog_name="kcoord")
-    assert ("everybody is User:ANONYMOUS to the rules" in done.stderr) is is_said
+    assert ("everybody is User:ANONYMOUS to the rules" in done.stderr) is is_warned
     assert done.exit_code == 1
     assert "line 1: a rule begins with allow, deny or super, not with 'nonsense'" in str(done.exception)

@@ -19,7 +19,7 @@ from tests.commands.terminal import KCOORD, PATIENCE, quiet_environment
 
 main: Any = import_module("kcoord.commands.main").main
 
-Said = tuple[int, str, str]
+RunResult = tuple[int, str, str]
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ def users(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def run(capfd: pytest.CaptureFixture[str]) -> Any:
-    def run(*arguments: object) -> Said:
+    def run(*arguments: object) -> RunResult:
         with pytest.raises(SystemExit) as ended:
             main([str(each) for each in arguments])
         captured = capfd.readouterr()
@@ -126,9 +126,9 @@ def test_where_there_is_no_terminal_a_password_comes_from_stdin_if_that_is_said(
 def test_a_password_that_is_no_text_is_refused_and_nothing_of_it_told(run: Any, users: Path, tmp_path: Path) -> None:
     path = tmp_path / "password.txt"
     path.write_bytes(b"s\xffcret\n")
-    said = "the password in it is not UTF-8 text"
+    expected = "the password in it is not UTF-8 text"
     code, _, err = run("users", "add", "alice", "--users", users, "--password-file", path)
-    assert (code, err) == (2, f"kcoord: Invalid value for --password-file: {said}; see kcoord users add --help\n")
+    assert (code, err) == (2, f"kcoord: Invalid value for --password-file: {expected}; see kcoord users add --help\n")
     assert not users.exists()
 
 
@@ -138,7 +138,7 @@ def pem(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "expected"),
     [
         (["--sasl", "PLAIN"], "--sasl needs --users FILE: who may log in; kcoord users add makes it"),
         (["--users", "USERS"], "--users needs --sasl: by which mechanisms, such as SCRAM-SHA-256,SCRAM-SHA-512"),
@@ -154,14 +154,14 @@ def pem(tmp_path: Path) -> Path:
     ],
 )
 def test_options_that_do_not_go_together_are_told_in_one_line(
-    run: Any, users: Path, pem: Path, options: list[str], said: str
+    run: Any, users: Path, pem: Path, options: list[str], expected: str
 ) -> None:
     with editing_users(users) as current:
         current[0] = Users.nobody()
     names = {"USERS": str(users), "PEM": str(pem)}
     code, out, err = run("serve", "--listen", "127.0.0.1:0", *(names.get(each, each) for each in options))
     assert (code, out, len(err.splitlines())) == (2, "", 1)
-    assert said in err
+    assert expected in err
 
 
 def test_a_certificate_or_a_file_of_users_that_cannot_be_used_is_told_in_one_line(
@@ -187,7 +187,7 @@ Hosts = tuple[str, ...]
 
 
 @pytest.mark.parametrize(
-    ("hosts", "days", "options", "said"),
+    ("hosts", "days", "options", "expected"),
     [
         (LOOPBACK, 30, [], []),
         (LOOPBACK, -1, [], ["expired on "]),
@@ -199,15 +199,15 @@ Hosts = tuple[str, ...]
     ],
 )
 def test_a_server_says_that_clients_will_not_take_its_certificate(
-    run: Any, tmp_path: Path, taken: str, hosts: Hosts, days: int, options: list[str], said: list[str]
+    run: Any, tmp_path: Path, taken: str, hosts: Hosts, days: int, options: list[str], expected: list[str]
 ) -> None:
     pem = signed(authority("own"), "server", hosts=hosts, days=days).write_pem(tmp_path / "server.pem")
     _, _, err = run("serve", "--listen", taken, "--tls-cert", pem, *options)
-    assert_warned(err, pem, said)
+    assert_warned(err, pem, expected)
 
 
 @pytest.mark.parametrize(
-    ("hosts", "options", "said"),
+    ("hosts", "options", "expected"),
     [
         (("*.x.example",), [], []),
         (("b1.x.example", "b2.x.example"), [], []),
@@ -216,12 +216,12 @@ def test_a_server_says_that_clients_will_not_take_its_certificate(
     ],
 )
 def test_a_proxy_says_that_its_certificate_is_not_for_the_names_of_brokers(
-    run: Any, tmp_path: Path, taken: str, hosts: Hosts, options: list[str], said: list[str]
+    run: Any, tmp_path: Path, taken: str, hosts: Hosts, options: list[str], expected: list[str]
 ) -> None:
     store = signed(authority("own"), "server", hosts=hosts).write_pkcs12(tmp_path / "server.p12", "hush")
     tls = ["--tls-keystore", store, "--tls-key-password-file", password_file(tmp_path, "hush")]
     _, _, err = run("proxy", "--upstream", taken, "--listen", taken, *tls, "--sni", "X.example.", *options)
-    assert_warned(err, store, said)
+    assert_warned(err, store, expected)
 
 
 @pytest.fixture
@@ -231,11 +231,11 @@ def taken() -> Iterator[str]:
         yield f"127.0.0.1:{listening.getsockname()[1]}"
 
 
-def assert_warned(err: str, path: Path, said: list[str]) -> None:
+def assert_warned(err: str, path: Path, expected: list[str]) -> None:
     """Asserts that the certificate in this file is warned about in these words. The last line of stderr is that the
     address is in use."""
     *warnings, end = err.splitlines()
     assert "in use" in end
-    assert len(warnings) == len(said), err
-    for warning, beginning in zip(warnings, said, strict=True):
+    assert len(warnings) == len(expected), err
+    for warning, beginning in zip(warnings, expected, strict=True):
         assert warning.startswith(f"kcoord: the certificate in {path} {beginning}")

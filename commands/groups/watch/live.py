@@ -13,14 +13,14 @@ import click
 from kcoord.admin.groups.snapshot_changes import WatchHistory
 from kcoord.admin.waiting import Waits
 
-from ...opening import TOLD_AFTER
+from ...opening import REPORT_AFTER_ON_TERMINAL
 from ...output.keyboard import Keyboard
 from ...output.output import Output, is_colored
 from .keys import Controls, press
 from .screen import Drawn, Frame, draw
-from .snapshots import BackgroundLooks, Source
+from .snapshots import BackgroundReader, Source
 
-_LAST_LOOK: Final = 1.0  # seconds that quitting waits for a snapshot in progress
+_STOP_TIMEOUT: Final = 1.0  # seconds that quitting waits for a snapshot in progress
 _FIRST_REDRAWS: Final = 1.0  # seconds between screens until the first snapshot is there
 
 
@@ -33,20 +33,20 @@ def watch_on_screen(
     Until the first snapshot is there, the screen shows which cluster it is read from, since when, and which of the
     `waits` last long.
     """
-    memory, controls = WatchHistory(), Controls()
-    looking = BackgroundLooks(source, every, limit)
-    with Keyboard() as keyboard, ScreenView(output, where, waits, keyboard) as view, _signals(view, looking):
-        looking.start()
+    history, controls = WatchHistory(), Controls()
+    reader = BackgroundReader(source, every, limit)
+    with Keyboard() as keyboard, ScreenView(output, where, waits, keyboard) as view, _signals(view, reader):
+        reader.start()
         try:
-            view.show(memory, controls)
-            while not (controls.is_over or looking.is_over):
-                keys = keyboard.wait(looking.wakes, None if memory.latest else _FIRST_REDRAWS)
-                looking.take(memory)
+            view.show(history, controls)
+            while not (controls.is_over or reader.is_over):
+                keys = keyboard.wait(reader.wakes, None if history.latest else _FIRST_REDRAWS)
+                reader.drain_into(history)
                 for key in keys:
                     controls = press(controls, key, view.drawn.extent)
-                view.show(memory, controls)
+                view.show(history, controls)
         finally:
-            looking.stop(_LAST_LOOK)
+            reader.stop(_STOP_TIMEOUT)
 
 
 class ScreenView:
@@ -88,7 +88,7 @@ class ScreenView:
             is_wide=self._is_wide,
             has_keys=self._keyboard.is_there,
             began_at=self._began_at,
-            waits=self._waits.longer_than(TOLD_AFTER),
+            waits=self._waits.longer_than(REPORT_AFTER_ON_TERMINAL),
             controls=controls,
         )
         self.drawn = draw(watch, frame)
@@ -100,23 +100,23 @@ class ScreenView:
         """Suspends the process, as Ctrl-Z does, with the terminal restored, and takes the screen again when it is
         continued."""
         self._live.stop()
-        self._keyboard.give_back()
+        self._keyboard.release()
         os.kill(os.getpid(), signal.SIGSTOP)
-        self._keyboard.take()
+        self._keyboard.acquire()
         self._live.start()
 
 
 @contextmanager
-def _signals(view: ScreenView, looking: BackgroundLooks) -> Iterator[None]:
+def _signals(view: ScreenView, reader: BackgroundReader) -> Iterator[None]:
     """Installs signal handlers: SIGTERM ends the watch as Ctrl-C does, so that the terminal is restored; a resize
     redraws at once."""
 
     def stop(*_: object) -> None:
         view.pause()
-        looking.wake()
+        reader.wake()
 
     def redraw(*_: object) -> None:
-        looking.wake()
+        reader.wake()
 
     before = [
         (signal.SIGTERM, signal.signal(signal.SIGTERM, signal.default_int_handler)),

@@ -25,8 +25,8 @@ from ..tables import state_cell
 from .formatting import COLUMN_MEANINGS, forecast_cell, format_behind, format_rate, short_change
 from .keys import KEYS, Controls, Extent, Part, sorted_groups
 
-_CHANGES: Final = 8  # lines
-_FEWEST: Final = 4  # lines of the groups, if another part is scrolled
+_MAX_CHANGE_LINES: Final = 8  # lines
+_MIN_GROUP_LINES: Final = 4  # lines of the groups, if another part is scrolled
 _ROOM_FOR_HOSTS: Final = 120
 _CHANGE_STYLES: Final = {
     ChangeKind.UNREACHABLE: "red",
@@ -105,13 +105,13 @@ def cropped(text: str, columns: int) -> str:
     """Cuts printable text to the columns of a line."""
     if width(text) <= columns:
         return text
-    room, kept = columns - 1, ""
+    room, visible = columns - 1, ""
     for char in text:
         room -= char_width(char)
         if room < 0:
             break
-        kept += char
-    return f"{kept}…"
+        visible += char
+    return f"{visible}…"
 
 
 # The lines at the top
@@ -184,13 +184,13 @@ _NOTHING: Final = _Shown([])
 
 def _parts(watch: WatchHistory, groups: Sequence[GroupStatus], frame: Frame, *, room: int) -> dict[Part, _Shown]:
     """Renders the parts from top to bottom. The scrolled part gets the room that the others leave."""
-    few = max(_FEWEST, frame.height // 4)
+    few = max(_MIN_GROUP_LINES, frame.height // 4)
     of_changes = [each for each in watch.changes if not each.group or frame.controls.matches(each.group)]
     if frame.controls.part is Part.CHANGES:
         shown = _groups_part(groups, frame, room=min(few, room))
         changes = _changes_part(of_changes, frame, room=room - len(shown.lines) - 2)
         return {Part.GROUPS: shown, Part.CHANGES: changes}
-    changes = _changes_part(of_changes, frame, room=min(_CHANGES, frame.height // 3 - 2))
+    changes = _changes_part(of_changes, frame, room=min(_MAX_CHANGE_LINES, frame.height // 3 - 2))
     room -= len(changes.lines)
     has_groups_first = frame.controls.part is Part.GROUPS
     shown = _groups_part(groups, frame, room=room - 1 if has_groups_first else min(few, room - 1))
@@ -311,12 +311,12 @@ class _Row(NamedTuple):
         return "" if is_same_group else name, *named, tp.topic, tp.partition, *figures
 
 
-def _figures(lag: int | None, pace: Rate, behind: TimeLag | None, forecast: Forecast) -> tuple[Value, ...]:
+def _figures(lag: int | None, rate: Rate, behind: TimeLag | None, forecast: Forecast) -> tuple[Value, ...]:
     style = {Outlook.FALLING_BEHIND: "yellow", Outlook.BEYOND_END: "red"}.get(forecast.outlook, "")
     return (
         None if lag is None else Cell(f"{lag:,}", style),
-        format_rate(pace.produced),
-        format_rate(pace.consumed),
+        format_rate(rate.produced),
+        format_rate(rate.consumed),
         format_behind(behind),
         forecast_cell(forecast),
     )

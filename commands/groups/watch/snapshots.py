@@ -13,13 +13,13 @@ from kcoord.admin.cluster_client import Refused
 from kcoord.admin.groups.group_snapshot import Snapshot
 from kcoord.admin.groups.snapshot_changes import GroupChange, WatchHistory
 
-Trouble = ConnectionError | Refused
-LookAt = Callable[[float], Snapshot]
+SnapshotFailure = ConnectionError | Refused
+TakeSnapshot = Callable[[float], Snapshot]
 
 
-def looks(
-    look: LookAt, every: timedelta, limit: timedelta | None, *, sleep: Callable[[float], object]
-) -> Iterator[tuple[float, Snapshot | Trouble]]:
+def poll_snapshots(
+    take_snapshot: TakeSnapshot, every: timedelta, limit: timedelta | None, *, sleep: Callable[[float], object]
+) -> Iterator[tuple[float, Snapshot | SnapshotFailure]]:
     """Yields the time of each snapshot, with the snapshot or the error. Only the first one must succeed."""
     started = due = time.monotonic()
     is_first = True
@@ -27,7 +27,7 @@ def looks(
         sleep(max(0.0, due - time.monotonic()))
         at = time.time()
         try:
-            result: Snapshot | Trouble = look(at)
+            result: Snapshot | SnapshotFailure = take_snapshot(at)
         except (ConnectionError, Refused) as error:
             if is_first:
                 raise
@@ -37,19 +37,19 @@ def looks(
         due = max(due + every.total_seconds(), time.monotonic())
 
 
-def take(memory: WatchHistory, at: float, result: Snapshot | Trouble) -> tuple[GroupChange, ...]:
+def record_result(history: WatchHistory, at: float, result: Snapshot | SnapshotFailure) -> tuple[GroupChange, ...]:
     """Adds a snapshot or an error to the history, and returns the changes since the snapshot before."""
-    return memory.add(result) if isinstance(result, Snapshot) else memory.add_failure(at, str(result))
+    return history.add(result) if isinstance(result, Snapshot) else history.add_failure(at, str(result))
 
 
 class Source(Protocol):
     """The source of snapshots, closed by its reader."""
 
-    def look(self, at: float) -> Snapshot: ...
+    def snapshot(self, at: float) -> Snapshot: ...
     def close(self) -> None: ...
 
 
-class BackgroundLooks:
+class BackgroundReader:
     """Reads snapshots in a thread, so that keys are handled while a broker does not respond.
 
     A byte can be read from `wakes` whenever there is a new result, or `wake` was called.
@@ -57,8 +57,8 @@ class BackgroundLooks:
 
     def __init__(self, source: Source, every: timedelta, limit: timedelta | None) -> None:
         self._source = source
-        self._looks = looks(source.look, every, limit, sleep=self._sleep)
-        self._results: SimpleQueue[tuple[float, Snapshot | Trouble] | BaseException | None] = SimpleQueue()
+        self._snapshots = poll_snapshots(source.snapshot, every, limit, sleep=self._sleep)
+        self._results: SimpleQueue[tuple[float, Snapshot | SnapshotFailure] | BaseException | None] = SimpleQueue()
         self._ends = threading.Event()
         self.wakes, self._wake = os.pipe()
         os.set_blocking(self._wake, False)
@@ -79,7 +79,7 @@ class BackgroundLooks:
         with suppress(BlockingIOError):  # the pipe is full, so the reader wakes anyway
             os.write(self._wake, b"\0")
 
-    def take(self, memory: WatchHistory) -> None:
+    def drain_into(self, history: WatchHistory) -> None:
         """Moves all new results to the history, and raises an error that ended the thread."""
         _drain(self.wakes)
         while not self._results.empty():  # this thread is the only consumer
@@ -89,11 +89,11 @@ class BackgroundLooks:
             elif isinstance(result, BaseException):
                 raise result
             else:
-                take(memory, *result)
+                record_result(history, *result)
 
     def _run(self) -> None:
         try:
-            for result in self._looks:
+            for result in self._snapshots:
                 self._put(result)
         except _Ended:
             pass
@@ -103,7 +103,7 @@ class BackgroundLooks:
             self._source.close()
             self._put(None)
 
-    def _put(self, result: tuple[float, Snapshot | Trouble] | BaseException | None) -> None:
+    def _put(self, result: tuple[float, Snapshot | SnapshotFailure] | BaseException | None) -> None:
         self._results.put(result)
         self.wake()
 

@@ -65,14 +65,14 @@ class JsonView:
 
 def _summary(group: GroupStatus) -> str:
     """Formats a group as key=value, the format of kcoord's logs."""
-    seen, pace = group.seen, group.rate
+    seen, rate = group.seen, group.rate
     facts = {
         "group": _word(seen.group.name),
         "state": seen.group.state,
         "members": len(seen.group.members),
         "lag": "?" if seen.total_lag is None else seen.total_lag,
-        "in": _rate(pace.produced),
-        "out": _rate(pace.consumed),
+        "in": _rate(rate.produced),
+        "out": _rate(rate.consumed),
         "behind": (format_behind(group.time_lag) or "?").replace(" ", ""),
         "catches_up_in": forecast_word(group.forecast),
     }
@@ -140,11 +140,11 @@ def _partition_document(seen: PartitionLag, group: GroupStatus) -> dict[str, Any
     }
 
 
-def _progress_document(pace: Rate, behind: TimeLag | None, forecast: Forecast) -> dict[str, float | str | bool | None]:
+def _progress_document(rate: Rate, behind: TimeLag | None, forecast: Forecast) -> dict[str, float | str | bool | None]:
     """Returns rates, lag in time and forecast. A lag in time that is only a lower bound is marked."""
     return {
-        "produced_per_second": _rounded(pace.produced),
-        "consumed_per_second": _rounded(pace.consumed),
+        "produced_per_second": _rounded(rate.produced),
+        "consumed_per_second": _rounded(rate.consumed),
         "lag_seconds": _rounded(behind.seconds) if behind else None,
         "is_lag_seconds_at_least": behind.is_at_least if behind else None,
         "outlook": forecast.outlook.value,

@@ -21,15 +21,15 @@ from kcoord.admin.model import Refusal
 from kcoord.admin.opening import open_cluster
 from kcoord.admin.waiting import Waits
 
-from ...opening import WaitLines, waits_told_after
+from ...opening import WaitReporter, waits_told_after
 from ...options.connection_options import connection, connection_options
 from ...options.duration_options import duration, interval
-from ...output.output import output_of, output_options, talk
-from ..choice import Choice, group_choice
-from .snapshots import looks, take
+from ...output.output import echo_err, output_of, output_options
+from ..choice import GroupSelection, group_choice
+from .snapshots import poll_snapshots, record_result
 from .views import JsonView, LinesView, View
 
-PATIENCE: Final = 5.0  # seconds; with a longer request timeout the screen would seem dead
+MAX_REQUEST_TIMEOUT: Final = 5.0  # seconds; with a longer request timeout the screen would seem dead
 
 
 @click.command(short_help="Groups as they change: state, owners, lag and its speed.")
@@ -41,7 +41,7 @@ PATIENCE: Final = 5.0  # seconds; with a longer request timeout the screen would
 @connection_options
 @output_options
 @click.pass_context
-def watch(ctx: click.Context, choice: Choice, every: timedelta, limit: timedelta | None) -> None:
+def watch(ctx: click.Context, choice: GroupSelection, every: timedelta, limit: timedelta | None) -> None:
     """Watch groups: their state, who owns what, lag, how fast it shrinks, and when they will have caught up.
 
     \b
@@ -64,9 +64,9 @@ def watch(ctx: click.Context, choice: Choice, every: timedelta, limit: timedelta
     if output.format in ("yaml", "csv"):
         raise click.UsageError(f"-o {output.format} is no form for what goes on: -o json is one object on each line")
     where = connection(ctx)
-    patient = replace(where, request_timeout=min(PATIENCE, where.request_timeout))
+    patient = replace(where, request_timeout=min(MAX_REQUEST_TIMEOUT, where.request_timeout))
     has_screen = output.is_for_people and sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
-    cluster = _Cluster(patient, choice, says_what_it_waits_for=output.is_for_people and not has_screen)
+    cluster = _ReopeningCluster(patient, choice, reports_waits=output.is_for_people and not has_screen)
     bootstrap = ", ".join(where.bootstrap)
     with suppress(KeyboardInterrupt):
         if has_screen:
@@ -75,34 +75,34 @@ def watch(ctx: click.Context, choice: Choice, every: timedelta, limit: timedelta
             watch_on_screen(cluster, output, bootstrap, cluster.waits, every, limit)
         else:
             if sys.stderr.isatty():  # somebody waits before it for the first line
-                talk(f"kcoord: reading groups from {bootstrap} since {datetime.now(UTC):%H:%M:%S} UTC")
+                echo_err(f"kcoord: reading groups from {bootstrap} since {datetime.now(UTC):%H:%M:%S} UTC")
             view = JsonView() if output.format == "json" else LinesView()
             with cluster:
                 _show_all(cluster, view, every, limit)
 
 
-def _show_all(cluster: "_Cluster", view: View, every: timedelta, limit: timedelta | None) -> None:
-    memory = WatchHistory()
+def _show_all(cluster: "_ReopeningCluster", view: View, every: timedelta, limit: timedelta | None) -> None:
+    history = WatchHistory()
     with ExitStack() as first_wait:
-        first_wait.enter_context(WaitLines(cluster.waits, after=waits_told_after()))
-        for at, result in looks(cluster.look, every, limit, sleep=time.sleep):
+        first_wait.enter_context(WaitReporter(cluster.waits, after=waits_told_after()))
+        for at, result in poll_snapshots(cluster.snapshot, every, limit, sleep=time.sleep):
             first_wait.close()
-            view.show(memory, take(memory, at, result))
+            view.show(history, record_result(history, at, result))
 
 
-class _Cluster:
+class _ReopeningCluster:
     """A connection to the cluster that is reopened after a failure, since the brokers may have changed."""
 
-    def __init__(self, where: Connection, choice: Choice, *, says_what_it_waits_for: bool) -> None:
+    def __init__(self, where: Connection, choice: GroupSelection, *, reports_waits: bool) -> None:
         self.waits = Waits()
-        self._where, self._choice, self._says_what_it_waits_for = where, choice, says_what_it_waits_for
+        self._where, self._choice, self._reports_waits = where, choice, reports_waits
         self._stack = ExitStack()
         self._times = TimeCache()
         self._cluster: ClusterClient | None = None
         self._has_chosen = False
         self._has_seen = False
 
-    def __enter__(self) -> "_Cluster":
+    def __enter__(self) -> "_ReopeningCluster":
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -111,7 +111,7 @@ class _Cluster:
     def close(self) -> None:
         self._stack.close()
 
-    def look(self, at: float) -> Snapshot:
+    def snapshot(self, at: float) -> Snapshot:
         """Reads a snapshot. Groups are selected again each time, since new ones may match the pattern."""
         if self._cluster is None:
             self._cluster = self._stack.enter_context(open_cluster(self._where, waits=self.waits))
@@ -122,10 +122,10 @@ class _Cluster:
             self._cluster = None
             self._stack.close()
             raise
-        if self._says_what_it_waits_for and not self._has_seen:
+        if self._reports_waits and not self._has_seen:
             self._has_seen = True
             for refusal in seen.refused:
-                talk(f"kcoord: {refusal}; waiting for it")
+                echo_err(f"kcoord: {refusal}; waiting for it")
         return replace(seen, refused=(*unlisted, *seen.refused))
 
     def _chosen(self, cluster: ClusterClient) -> tuple[list[str], tuple[Refusal, ...]]:

@@ -9,7 +9,7 @@ from typing import Final
 HOST: Final = "127.0.0.2"
 """The host that the embedded cluster advertises, with its own port, so that all clients connect through the relay."""
 
-Hears = Callable[[int], bool]
+RequestHook = Callable[[int], bool]
 """Called with the API key of each request before it is forwarded; returns whether the response may come back."""
 
 
@@ -18,7 +18,7 @@ class Relay:
         self._port = port
         self._server = socket.create_server((HOST, port))
         self._sockets: list[socket.socket] = []
-        self.hears: Hears = lambda _: True
+        self.on_request: RequestHook = lambda _: True
 
     @property
     def address(self) -> str:
@@ -46,7 +46,7 @@ class Relay:
         with suppress(OSError), client.makefile("rb") as source:
             while size := source.read(4):
                 frame = source.read(int.from_bytes(size))
-                if not self.hears(int.from_bytes(frame[:2])):
+                if not self.on_request(int.from_bytes(frame[:2])):
                     is_silent.set()
                 broker.sendall(size + frame)
         with suppress(OSError):

@@ -11,7 +11,7 @@ from tests.integration.offsets_scene import OffsetsScene, kcoord
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "expected"),
     [
         (["reset", "g", "--topic", "orders"], "say where to: --to WHERE"),
         (["reset", "g", "--topic", "orders", "--to", "5", "--to-latest"], "--to and --to-latest: give only one"),
@@ -36,15 +36,15 @@ from tests.integration.offsets_scene import OffsetsScene, kcoord
         (["copy", "--from", "cluster:", "--to", "cluster:"], "Missing option '--group'"),
     ],
 )
-def test_a_usage_error_says_what_is_wrong_and_exits_2(arguments: list[str], said: str) -> None:
+def test_a_usage_error_says_what_is_wrong_and_exits_2(arguments: list[str], expected: str) -> None:
     run = kcoord("offsets", *arguments, "-b", "127.0.0.1:1")
     assert run.exit_code == 2
-    assert said in run.stderr
+    assert expected in run.stderr
     assert len(run.stderr.splitlines()) == 1
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "expected"),
     [
         (["reset", "g", "--to", "5", "--topic", "nowhere"], "this cluster has no topic 'nowhere'"),
         (["reset", "g", "--to", "5", "--topic", "orders:0,7-8"], "has no partition orders-7, no partition orders-8"),
@@ -58,12 +58,12 @@ def test_a_usage_error_says_what_is_wrong_and_exits_2(arguments: list[str], said
     ],
 )
 def test_what_is_not_there_is_one_line_and_exit_1(
-    scene: OffsetsScene, arguments: list[str], said: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+    scene: OffsetsScene, arguments: list[str], expected: str, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("KCOORD_CONFIG_DIR", str(folder))
     run = scene.kcoord(*arguments)
     assert run.exit_code == 1
-    assert said in run.stderr
+    assert expected in run.stderr
     assert run.stdout == ""
 
 
@@ -81,8 +81,8 @@ def test_names_with_escape_sequences_are_never_acted_on(scene: OffsetsScene, fol
         scene.kcoord("delete", name, "--topic", "\x1b[2J"),
         scene.kcoord("reset", name, "--topic", "\x1b[2J", "--to", "5"),
     ]
-    said = [line for run in runs for line in (run.stdout + run.stderr).splitlines()]
-    assert all(line.isprintable() for line in said)
+    expected = [line for run in runs for line in (run.stdout + run.stderr).splitlines()]
+    assert all(line.isprintable() for line in expected)
     assert scene.offsets(name) == {("orders", 0): 5}
     assert undo_file(folder).startswith("kcoord-undo-evil__2J_.._x-")
 

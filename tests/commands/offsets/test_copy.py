@@ -25,8 +25,8 @@ def other(kcoord_cluster_factory: Callable[..., EmbeddedCluster]) -> Iterator[Of
 
 
 def copy(source: OffsetsScene, target: OffsetsScene, group: str, *options: str) -> Run:
-    places = ("--from", f"broker:{source.bootstrap}", "--to", target.bootstrap)
-    return kcoord("offsets", "copy", *places, "--group", group, *options)
+    clusters = ("--from", f"broker:{source.bootstrap}", "--to", target.bootstrap)
+    return kcoord("offsets", "copy", *clusters, "--group", group, *options)
 
 
 def test_a_plan_is_shown_and_nothing_is_changed(scene: OffsetsScene, other: OffsetsScene, group: str) -> None:

@@ -136,7 +136,7 @@ def test_offsets_of_a_topic_that_was_made_anew_are_refused_unless_that_is_meant(
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "expected"),
     [
         ("", "bad.csv: there are no offsets in it"),
         ("g,orders,0,5\ng,orders,zero,5\n", "bad.csv:2: 'zero' is no partition"),
@@ -146,13 +146,13 @@ def test_offsets_of_a_topic_that_was_made_anew_are_refused_unless_that_is_meant(
     ],
 )
 def test_a_malformed_file_is_one_line_with_its_number_and_nothing_is_done(
-    scene: OffsetsScene, folder: Path, text: str, said: str
+    scene: OffsetsScene, folder: Path, text: str, expected: str
 ) -> None:
     (folder / "bad.csv").write_text(text)
     run = scene.kcoord("import", "bad.csv", "--execute")
     assert run.exit_code == 1
     assert run.stdout == ""
-    assert run.stderr.startswith(f"kcoord: {said}")
+    assert run.stderr.startswith(f"kcoord: {expected}")
     assert len(run.stderr.splitlines()) == 1
     assert run.stderr.rstrip("\n").isprintable()
 
@@ -241,8 +241,8 @@ def test_a_diff_with_a_cluster_that_nobody_has_named_is_an_error(
 def test_all_groups_are_exported_with_success_although_some_have_no_offsets(
     scene: OffsetsScene, group: str, folder: Path
 ) -> None:
-    with LiveFixture(scene.bootstrap) as world:
-        world.join(f"{group}-idle", assignment=assigned("orders", 0))
+    with LiveFixture(scene.bootstrap) as live:
+        live.join(f"{group}-idle", assignment=assigned("orders", 0))
         all_of_them = scene.kcoord("export", "--all-groups", "-f", "all.jsonl")
         some = scene.kcoord("export", "--regex", f"^{group}", "-f", "some.jsonl")
         named = scene.kcoord("export", group, f"{group}-idle", "-f", "named.jsonl")

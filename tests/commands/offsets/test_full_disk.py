@@ -102,8 +102,8 @@ def test_what_was_changed_is_told_although_stdout_is_on_a_full_disk(
         assert exit_code == 1
         assert "1 of 1 deleted.\nTo bring the offsets back: kcoord offsets undo deleted.json --execute" in stderr
 
-        with LiveFixture(scene.bootstrap) as world:
-            world.join(group, assignment=assigned("orders", 0))
+        with LiveFixture(scene.bootstrap) as live:
+            live.join(group, assignment=assigned("orders", 0))
             remove = ("groups", "remove-member", group, "--all-members", "--execute")
             exit_code, stderr = run(scene, *remove, stdout=full)
         assert (exit_code, stderr) == (1, "1 of 1 removed.\nkcoord: stdout: No space left on device\n")

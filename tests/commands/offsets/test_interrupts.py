@@ -30,32 +30,32 @@ GROUPS = [f"g-{number:04}" for number in range(60)]
 OLD, NEW = 50, 0
 
 
-class Place(NamedTuple):
+class RelayedCluster(NamedTuple):
     scene: OffsetsScene
     relay: Relay
 
 
 @pytest.fixture(scope="module")
-def place(kcoord_cluster_factory: Callable[..., EmbeddedCluster]) -> Iterator[Place]:
+def relayed(kcoord_cluster_factory: Callable[..., EmbeddedCluster]) -> Iterator[RelayedCluster]:
     with (
         kcoord_cluster_factory(topics={"orders": 1}, options=("--advertise", HOST)) as cluster,
         relay(cluster.bootstrap) as between,
     ):
         scene = OffsetsScene(f"127.0.0.1:{cluster.bootstrap.rpartition(':')[2]}")
         scene.produce("orders", 0, [1_700_000_000_000] * 100)
-        yield Place(scene, between)
+        yield RelayedCluster(scene, between)
 
 
 @pytest.fixture(autouse=True)
-def _groups(place: Place) -> None:
-    place.relay.hears = lambda _: True
+def _groups(relayed: RelayedCluster) -> None:
+    relayed.relay.on_request = lambda _: True
     for name in GROUPS:
-        place.scene.commit(name, {("orders", 0): OLD})
+        relayed.scene.commit(name, {("orders", 0): OLD})
 
 
-def committed(place: Place) -> Mapping[str, int | None]:
+def committed(relayed: RelayedCluster) -> Mapping[str, int | None]:
     """Returns the committed offset of each group, None if it has none."""
-    cluster = WireCluster(connection(place.relay.address))
+    cluster = WireCluster(connection(relayed.relay.address))
     try:
         found = cluster.committed(GROUPS).found
     finally:
@@ -64,7 +64,7 @@ def committed(place: Place) -> Mapping[str, int | None]:
     return {name: found[name][tp].offset if tp in found[name] else None for name in GROUPS}
 
 
-class Told(NamedTuple):
+class RunResult(NamedTuple):
     """What a command printed, and the API keys of the requests that it sent after its first signal."""
 
     exit_code: int
@@ -82,15 +82,19 @@ class Told(NamedTuple):
 
 
 def interrupted(
-    place: Place, *arguments: str, at: tuple[int, int], signals: tuple[int, ...], before: tuple[str, ...] = ()
-) -> Told:
+    relayed: RelayedCluster,
+    *arguments: str,
+    at: tuple[int, int],
+    signals: tuple[int, ...],
+    before: tuple[str, ...] = (),
+) -> RunResult:
     """Runs a command that gets its first signal when its request of that API and number is on the way to the broker.
 
     If there are more signals, the broker handles that request and its response is lost. Each further signal is sent
     after the command has acknowledged the one before. `before` starts the command, as nohup does.
     """
     process = subprocess.Popen(
-        [*before, *KCOORD, *arguments, "-b", place.relay.address],
+        [*before, *KCOORD, *arguments, "-b", relayed.relay.address],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         env=quiet_environment(),
@@ -101,7 +105,7 @@ def interrupted(
 
     sent_after: list[int] = []
 
-    def hears(api: int) -> bool:
+    def on_request(api: int) -> bool:
         if is_sent.is_set():
             sent_after.append(api)
             return True
@@ -111,89 +115,93 @@ def interrupted(
         process.send_signal(signals[0])
         return len(signals) == 1
 
-    place.relay.hears = hears
+    relayed.relay.on_request = on_request
     try:
         assert process.stdout is not None
         assert process.stderr is not None
-        said = []
+        stderr_parts = []
         for further in signals[1:]:
-            said.append(_line_with(process.stderr, "Interrupt again"))
+            stderr_parts.append(_line_with(process.stderr, "Interrupt again"))
             process.send_signal(further)
         stdout, stderr = process.communicate(timeout=PATIENCE)
     finally:
         process.kill()
-        place.relay.hears = lambda _: True
+        relayed.relay.on_request = lambda _: True
     assert "Traceback" not in stderr
     assert is_sent.is_set(), stderr
-    return Told(process.returncode, stdout, "".join(said) + stderr, sent_after)
+    return RunResult(process.returncode, stdout, "".join(stderr_parts) + stderr, sent_after)
 
 
 def _line_with(stream: Iterator[str], word: str) -> str:
-    said = ""
+    text = ""
     for line in stream:
-        said += line
+        text += line
         if word in line:
-            return said
-    raise AssertionError(said)
+            return text
+    raise AssertionError(text)
 
 
 RESET = ("offsets", "reset", "--regex", "^g-", "--all-topics", "--to", "earliest", "--execute")
 
 
 @pytest.mark.parametrize(("number", "exit_code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_what_is_said_to_be_changed_is_changed_and_the_rest_is_not(place: Place, number: int, exit_code: int) -> None:
-    told = interrupted(place, *RESET, at=(OFFSET_COMMIT, 17), signals=(number,))
-    now = committed(place)
-    assert told.exit_code == exit_code
-    assert told.counts == {"done": 17, "untried": 43}
+def test_what_is_said_to_be_changed_is_changed_and_the_rest_is_not(
+    relayed: RelayedCluster, number: int, exit_code: int
+) -> None:
+    result = interrupted(relayed, *RESET, at=(OFFSET_COMMIT, 17), signals=(number,))
+    now = committed(relayed)
+    assert result.exit_code == exit_code
+    assert result.counts == {"done": 17, "untried": 43}
     assert [name for name in GROUPS if now[name] == NEW] == GROUPS[:17]
     assert {now[name] for name in GROUPS[17:]} == {OLD}
-    assert "Nothing was changed" not in told.stderr
+    assert "Nothing was changed" not in result.stderr
     # The offsets of what was changed are read again; the four batches that were not begun are not looked at.
-    assert told.sent_after.count(OFFSET_FETCH) == 1
+    assert result.sent_after.count(OFFSET_FETCH) == 1
 
 
-def test_the_undo_file_takes_back_what_was_done_before_the_interruption(place: Place, folder: Path) -> None:
-    told = interrupted(place, *RESET, at=(OFFSET_COMMIT, 5), signals=(signal.SIGINT,))
-    (proposed,) = re.findall(r"^To take it back: kcoord (.*)$", told.stderr, re.MULTILINE)
+def test_the_undo_file_takes_back_what_was_done_before_the_interruption(relayed: RelayedCluster, folder: Path) -> None:
+    result = interrupted(relayed, *RESET, at=(OFFSET_COMMIT, 5), signals=(signal.SIGINT,))
+    (proposed,) = re.findall(r"^To take it back: kcoord (.*)$", result.stderr, re.MULTILINE)
     assert undo_file(folder) in proposed
-    assert NEW in committed(place).values()
+    assert NEW in committed(relayed).values()
     undone = subprocess.run(
         [*KCOORD, *proposed.split()], capture_output=True, text=True, env=quiet_environment(), check=False
     )
     assert undone.returncode == 0, undone.stderr
-    assert set(committed(place).values()) == {OLD}
+    assert set(committed(relayed).values()) == {OLD}
 
 
-def test_the_table_of_results_tells_the_three_kinds_apart(place: Place) -> None:
-    told = interrupted(place, *RESET, "-o", "json", at=(OFFSET_COMMIT, 4), signals=(signal.SIGINT, signal.SIGINT))
-    results = [each["result"] for each in json.loads(told.stdout)["partitions"]]
+def test_the_table_of_results_tells_the_three_kinds_apart(relayed: RelayedCluster) -> None:
+    result = interrupted(relayed, *RESET, "-o", "json", at=(OFFSET_COMMIT, 4), signals=(signal.SIGINT, signal.SIGINT))
+    results = [each["result"] for each in json.loads(result.stdout)["partitions"]]
     assert results == ["done"] * 3 + ["unknown"] + ["not-tried"] * 56
 
 
 @pytest.mark.parametrize("signals", [(signal.SIGINT, signal.SIGINT), (signal.SIGINT, signal.SIGTERM)])
 def test_a_second_signal_ends_it_at_once_and_what_was_in_flight_is_named_as_uncertain(
-    place: Place, signals: tuple[int, ...]
+    relayed: RelayedCluster, signals: tuple[int, ...]
 ) -> None:
-    told = interrupted(place, *RESET, at=(OFFSET_COMMIT, 8), signals=signals)
-    now = committed(place)
-    assert told.exit_code == 130
-    assert told.counts == {"done": 7, "uncertain": 1, "untried": 52}
-    assert f"as no answer was waited for: group {GROUPS[7]!r}." in told.stderr
-    assert "To take it back: " in told.stderr
+    result = interrupted(relayed, *RESET, at=(OFFSET_COMMIT, 8), signals=signals)
+    now = committed(relayed)
+    assert result.exit_code == 130
+    assert result.counts == {"done": 7, "uncertain": 1, "untried": 52}
+    assert f"as no answer was waited for: group {GROUPS[7]!r}." in result.stderr
+    assert "To take it back: " in result.stderr
     assert {now[name] for name in GROUPS[:8]} == {NEW}  # the broker committed, though its response was lost
     assert {now[name] for name in GROUPS[8:]} == {OLD}
 
 
-def test_an_interrupt_before_the_first_change_says_that_nothing_was_changed(place: Place, folder: Path) -> None:
-    told = interrupted(place, *RESET, at=(LIST_GROUPS, 1), signals=(signal.SIGINT,))
-    assert (told.exit_code, told.stdout) == (130, "")
-    assert told.stderr == "Interrupted: nothing was changed.\n"
-    assert set(committed(place).values()) == {OLD}
+def test_an_interrupt_before_the_first_change_says_that_nothing_was_changed(
+    relayed: RelayedCluster, folder: Path
+) -> None:
+    result = interrupted(relayed, *RESET, at=(LIST_GROUPS, 1), signals=(signal.SIGINT,))
+    assert (result.exit_code, result.stdout) == (130, "")
+    assert result.stderr == "Interrupted: nothing was changed.\n"
+    assert set(committed(relayed).values()) == {OLD}
     assert not list(folder.iterdir())
 
 
-def test_a_signal_that_is_ignored_as_in_the_background_interrupts_nothing(place: Place) -> None:
+def test_a_signal_that_is_ignored_as_in_the_background_interrupts_nothing(place: RelayedCluster) -> None:
     ignoring = ("sh", "-c", "trap '' INT; exec \"$@\"", "sh")
     told = interrupted(place, *RESET, at=(OFFSET_COMMIT, 5), signals=(signal.SIGINT,), before=ignoring)
     assert told.exit_code == 0
@@ -201,9 +209,9 @@ def test_a_signal_that_is_ignored_as_in_the_background_interrupts_nothing(place:
     assert set(committed(place).values()) == {NEW}
 
 
-def test_sigterm_before_the_first_change_says_so_too(place: Place, folder: Path) -> None:
-    told = interrupted(place, *RESET, at=(OFFSET_FETCH, 1), signals=(signal.SIGTERM,))
-    assert (told.exit_code, told.stdout, told.stderr) == (143, "", "Interrupted: nothing was changed.\n")
+def test_sigterm_before_the_first_change_says_so_too(relayed: RelayedCluster, folder: Path) -> None:
+    result = interrupted(relayed, *RESET, at=(OFFSET_FETCH, 1), signals=(signal.SIGTERM,))
+    assert (result.exit_code, result.stdout, result.stderr) == (143, "", "Interrupted: nothing was changed.\n")
     assert not list(folder.iterdir())
 
 
@@ -211,25 +219,25 @@ DELETE = ("groups", "delete", "--regex", "^g-", "--execute")
 
 
 def test_deleting_groups_says_what_is_deleted_and_what_is_there_still(
-    place: Place, monkeypatch: pytest.MonkeyPatch
+    relayed: RelayedCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for number in range(60, 300):
-        place.scene.commit(f"g-{number:04}", {("orders", 0): OLD})
-    told = interrupted(place, *DELETE, at=(DELETE_GROUPS, 1), signals=(signal.SIGINT,))
-    left = [name for name in _listed(place) if name.startswith("g-")]
-    assert told.exit_code == 130
-    assert told.counts["untried"] == len(left) > 0
-    assert told.counts["done"] == 300 - len(left) > 0
-    assert "To bring the offsets back: " in told.stderr
-    told = interrupted(place, *DELETE, at=(DELETE_GROUPS, 1), signals=(signal.SIGINT, signal.SIGINT))
-    assert told.exit_code == 130
-    assert told.counts["uncertain"] > 0
-    assert told.counts["untried"] == len([name for name in _listed(place) if name.startswith("g-")])
-    assert "To bring the offsets back: " in told.stderr
+        relayed.scene.commit(f"g-{number:04}", {("orders", 0): OLD})
+    result = interrupted(relayed, *DELETE, at=(DELETE_GROUPS, 1), signals=(signal.SIGINT,))
+    left = [name for name in _listed(relayed) if name.startswith("g-")]
+    assert result.exit_code == 130
+    assert result.counts["untried"] == len(left) > 0
+    assert result.counts["done"] == 300 - len(left) > 0
+    assert "To bring the offsets back: " in result.stderr
+    result = interrupted(relayed, *DELETE, at=(DELETE_GROUPS, 1), signals=(signal.SIGINT, signal.SIGINT))
+    assert result.exit_code == 130
+    assert result.counts["uncertain"] > 0
+    assert result.counts["untried"] == len([name for name in _listed(relayed) if name.startswith("g-")])
+    assert "To bring the offsets back: " in result.stderr
 
 
-def _listed(place: Place) -> list[str]:
-    cluster = WireCluster(connection(place.relay.address))
+def _listed(relayed: RelayedCluster) -> list[str]:
+    cluster = WireCluster(connection(relayed.relay.address))
     try:
         return sorted(cluster.list_groups().found)
     finally:
@@ -237,7 +245,7 @@ def _listed(place: Place) -> list[str]:
 
 
 @contextmanager
-def _members(group: str, count: int, place: Place) -> Iterator[None]:
+def _members(group: str, count: int, place: RelayedCluster) -> Iterator[None]:
     """Members of a group that wait for each other to join, each on a connection of its own."""
     host, _, port = place.relay.address.rpartition(":")
     with LiveFixture(place.relay.address) as world, ExitStack() as connections:
@@ -260,7 +268,7 @@ def _members(group: str, count: int, place: Place) -> Iterator[None]:
         yield
 
 
-def test_members_after_the_batch_that_was_interrupted_stay(place: Place) -> None:
+def test_members_after_the_batch_that_was_interrupted_stay(place: RelayedCluster) -> None:
     count = 2 * MEMBERS_AT_ONCE + 1
     with _members("crowd", count, place):
         told = interrupted(
@@ -274,16 +282,16 @@ def test_members_after_the_batch_that_was_interrupted_stay(place: Place) -> None
     assert LEAVE_GROUP not in told.sent_after
 
 
-def test_removing_members_says_whether_they_are_gone(place: Place) -> None:
-    with LiveFixture(place.relay.address) as world:
-        world.join("team", assignment=assigned("orders", 0))
-        told = interrupted(
-            place,
+def test_removing_members_says_whether_they_are_gone(relayed: RelayedCluster) -> None:
+    with LiveFixture(relayed.relay.address) as live:
+        live.join("team", assignment=assigned("orders", 0))
+        result = interrupted(
+            relayed,
             *("groups", "remove-member", "team", "--all-members", "--execute"),
             at=(LEAVE_GROUP, 1),
             signals=(signal.SIGINT, signal.SIGINT),
         )
-        assert not world.cluster.describe_groups(["team"]).found["team"].members
-    assert told.exit_code == 130
-    assert told.counts == {"done": 0, "uncertain": 1, "untried": 0}
-    assert "describe team" in told.stderr
+        assert not live.cluster.describe_groups(["team"]).found["team"].members
+    assert result.exit_code == 130
+    assert result.counts == {"done": 0, "uncertain": 1, "untried": 0}
+    assert "describe team" in result.stderr

@@ -14,14 +14,14 @@ def saved_plan(scene: OffsetsScene, group: str) -> None:
     assert f"kcoord offsets apply plan.json --execute -b {scene.bootstrap} does it" in run.stderr
 
 
-def refused(scene: OffsetsScene, group: str, said: str) -> None:
+def refused(scene: OffsetsScene, group: str, expected: str) -> None:
     """Asserts that the plan is refused with and without --execute, that the difference is named, and that nothing
     changed."""
     before = scene.committed(group)
     for options in ([], ["--execute"]):
         run = scene.kcoord("apply", "plan.json", *options)
         assert run.exit_code == 1
-        assert said in run.stderr
+        assert expected in run.stderr
         assert "nothing was changed, because the plan no longer holds" in run.stderr
     assert scene.committed(group) == before
     assert not list(Path().glob("kcoord-undo-*"))

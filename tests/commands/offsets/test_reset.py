@@ -173,17 +173,19 @@ def test_offsets_are_deleted_and_taken_back(scene: OffsetsScene, group: str, fol
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "expected"),
     [
         (["nobody", "--topic", "orders"], "group 'nobody' does not exist"),
         (["GROUP", "--topic", "orders:2"], "nothing is committed for what was named"),
         (["GROUP", "--topic", "elsewhere"], "nothing is committed for what was named"),
     ],
 )
-def test_what_is_not_there_cannot_be_deleted(scene: OffsetsScene, group: str, arguments: list[str], said: str) -> None:
+def test_what_is_not_there_cannot_be_deleted(
+    scene: OffsetsScene, group: str, arguments: list[str], expected: str
+) -> None:
     run = scene.kcoord("delete", *[group if each == "GROUP" else each for each in arguments], "--execute")
     assert run.exit_code == 1
-    assert said in run.stderr
+    assert expected in run.stderr
 
 
 def test_offsets_of_a_group_with_members_are_not_deleted(scene: OffsetsScene, group: str) -> None:
