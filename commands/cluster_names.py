@@ -28,17 +28,17 @@ def cluster_name_of(_: click.Context, __: click.Parameter, text: str) -> str:
 def connection_to(ctx: click.Context, cluster_name: str) -> "Connection":
     """Resolves the connection of a cluster's name: `cluster:` is the cluster of -b or --context, `context:NAME` a
     named context, and `broker:HOST:PORT` an address."""
-    return offsets_connection(ctx, place_given(ctx, cluster_name))
+    return offsets_connection(ctx, options_for(ctx, cluster_name))
 
 
-def place_given(ctx: click.Context, place: str) -> "ConnectionOptions":
+def options_for(ctx: click.Context, cluster_name: str) -> "ConnectionOptions":
     """Returns the options of the command line, with another cluster if the name is not that of the command's own."""
-    kind, _, name = place.partition(":")
+    kind, _, name = cluster_name.partition(":")
     if kind == "cluster" and not name:
         return command_line_options(ctx)
-    if kind == "cluster" or not name or not is_cluster_name(place):
-        raise click.UsageError(f"{place!r} names no cluster: write {FORMS}")
-    said = command_line_options(ctx)
+    if kind == "cluster" or not name or not is_cluster_name(cluster_name):
+        raise click.UsageError(f"{cluster_name!r} names no cluster: write {FORMS}")
+    options = command_line_options(ctx)
     if kind == "context":
-        return replace(said, context=name, bootstrap=None)
-    return replace(said, bootstrap=name, context=None)
+        return replace(options, context=name, bootstrap=None)
+    return replace(options, bootstrap=name, context=None)

@@ -23,12 +23,12 @@ _POLL_INTERVAL: Final = 0.5
 def open_cluster(connection: Connection, *, about: Sequence[str] = ()) -> Iterator[ClusterClient]:
     """Opens a live cluster (see `kcoord.admin.opening`), and prints a line on stderr for each long wait."""
     waits = Waits()
-    with WaitReporter(waits, after=waits_told_after()), open_silently(connection, about=about, waits=waits) as cluster:
+    with WaitReporter(waits, after=wait_report_delay()), open_silently(connection, about=about, waits=waits) as cluster:
         yield cluster
 
 
-def waits_told_after() -> float:
-    """How long something has been waited for, in seconds, when a line says so."""
+def wait_report_delay() -> float:
+    """Returns the seconds after which a wait is reported."""
     return REPORT_AFTER_ON_TERMINAL if sys.stderr.isatty() else REPORT_AFTER_IN_LOG
 
 

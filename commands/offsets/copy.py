@@ -18,7 +18,7 @@ from kcoord.admin.offsets.marking import mark_lines
 from kcoord.admin.offsets.planning import plan_from_files
 from kcoord.admin.offsets.plans import Risk, Verb
 
-from ..cluster_names import cluster_name_of, connection_to, place_given
+from ..cluster_names import cluster_name_of, connection_to, options_for
 from ..opening import open_cluster
 from ..options.connection_options import as_given, connection_options
 from ..output.output import echo_err, output_options, progress
@@ -95,7 +95,7 @@ def copy_offsets(
             ignores_topic_ids=ignore_topic_ids,
             accepted=accepted,
         )
-        preview_or_apply(ctx, there, planned, apply_options, where=as_given(ctx, place_given(ctx, target)))
+        preview_or_apply(ctx, there, planned, apply_options, where=as_given(ctx, options_for(ctx, target)))
 
 
 def _exported(cluster: ClusterClient, pattern: re.Pattern[str]) -> Exported:

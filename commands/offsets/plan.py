@@ -79,9 +79,8 @@ def _preview(ctx: click.Context, planned: Planned, apply_options: ApplyOptions, 
     if apply_options.plan_path is None:
         echo_err("Nothing was changed: add --execute to do it.")
     else:
-        echo_err(
-            f"Nothing was changed: kcoord offsets apply {quote(str(apply_options.plan_path))} --execute{options} does it."
-        )
+        path = quote(str(apply_options.plan_path))
+        echo_err(f"Nothing was changed: kcoord offsets apply {path} --execute{options} does it.")
     return False
 
 

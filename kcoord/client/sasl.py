@@ -145,12 +145,12 @@ def _scram(exchange: _SaslExchange, sasl: Scram) -> LoginSteps:
         closing = yield from exchange.exchange(final.text().encode())
         server = scram.ServerFinal.parse(closing.decode(errors="replace"))
     except scram.BadScram as error:
-        raise LoginFailed(f"the login by {sasl.mechanism} at {talk.where} broke off: {error}") from None
+        raise LoginFailed(f"the login by {sasl.mechanism} at {exchange.where} broke off: {error}") from None
     if server.signature is None:
-        raise LoginFailed(f"{talk.failed}: {in_one_line(server.error)}")
+        raise LoginFailed(f"{exchange.failed}: {in_one_line(server.error)}")
     if not hmac.compare_digest(server.signature, expected):
         raise LoginFailed(
-            f"{talk.where} could not prove that it knows the password of {_user(sasl)}: it may be an impostor"
+            f"{exchange.where} could not prove that it knows the password of {_user(sasl)}: it may be an impostor"
         )
 
 
@@ -162,7 +162,7 @@ def _bearer(exchange: _SaslExchange, sasl: OAuthBearer) -> LoginSteps:
         return
     # The server has sent its reason, and fails the login only when that is acknowledged.
     yield from exchange.acknowledge(b"\1")
-    raise LoginFailed(f"{talk.failed}: {_bearer_status(refusal)}")
+    raise LoginFailed(f"{exchange.failed}: {_bearer_status(refusal)}")
 
 
 def _bearer_status(refusal: bytes) -> str:

@@ -65,7 +65,7 @@ class PendingBatch:
     Commits of one offset each are encoded when the batch is sealed, which takes less time than one by one.
     """
 
-    __slots__ = ("_first_ms", "_last_ms", "_records", "_room_until_ms", "_size", "_trails")
+    __slots__ = ("_first_ms", "_last_ms", "_records", "_room_until_ms", "_series", "_size")
 
     def __init__(self, now_ms: int) -> None:
         self._size = 0

@@ -129,7 +129,7 @@ def open_session(config: SparkConfig, environment: Mapping[str, str] = os.enviro
             yield existing
         return
     with (
-        _output_redirected(shows_noise=config.shows_spark_log or is_submitted) as redirect,
+        _output_redirected(shows_spark_log=config.shows_spark_log or is_submitted) as redirect,
         interrupt_handler() as handler,
     ):
         session = _start(master, config, redirect.path)

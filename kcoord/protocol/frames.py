@@ -32,7 +32,7 @@ class FrameSplitter:
     byte that was fed has come out in a frame.
     """
 
-    __slots__ = ("_buffer", "_max_frame_bytes", "_needed", "broken", "has_partial")
+    __slots__ = ("_buffer", "_max_frame_bytes", "_needed", "error", "has_partial")
 
     def __init__(self, max_frame_bytes: int) -> None:
         self.error: BadFrame | None = None

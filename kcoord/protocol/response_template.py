@@ -28,7 +28,7 @@ class ResponseTemplate:
         "_after",
         "_before",
         "_header",
-        "_owns",
+        "_member_parts",
         "_shared",
         "_size",
         "_write_after",

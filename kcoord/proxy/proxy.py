@@ -228,7 +228,9 @@ class Proxy:
             upstream = UpstreamConnection(client, self)
             timeout = self.setup.connect_timeout
             try:
-                await connect(endpoint, self.setup.security, upstream, client_id=self.setup.client_id, timeout=timeout)
+                await connect(
+                    endpoint, self.setup.security, upstream, client_id=self.setup.client_id, request_timeout=timeout
+                )
             except CannotConnect as error:
                 failures.append(Failure(endpoint, str(error)))
             else:

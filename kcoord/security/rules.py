@@ -147,7 +147,7 @@ class Rules:
 class Rights:
     """The rules for one principal at one host."""
 
-    __slots__ = ("_decided", "_rules", "_super_line")
+    __slots__ = ("_decisions", "_rules", "_super_line")
 
     def __init__(self, rules: list[Rule], super_line: int | None) -> None:
         self._rules = {kind: [rule for rule in rules if rule.kind is kind] for kind in Kind}

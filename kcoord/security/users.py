@@ -43,7 +43,7 @@ _SALT_BYTES: Final = 24
 _DECOY_BYTES: Final = 32
 MAX_NAME_BYTES: Final = 255
 """The longest user name, in bytes."""
-_PASSWORD_CHECK_MECHANISM: Final = "SCRAM-SHA-512"
+_CHECK_MECHANISM: Final = "SCRAM-SHA-512"
 
 Credentials = Mapping[str, Credential]
 """The credentials of a user, one for each mechanism."""
@@ -72,8 +72,8 @@ class Users:
 
     def is_password(self, name: str, password: Secret) -> bool:
         """Whether this is the user's password. It takes milliseconds, because of the iterations."""
-        expected = self.credential(name, _PASSWORD_CHECK_MECHANISM)
-        made = keys(_PASSWORD_CHECK_MECHANISM, password.reveal(), expected.salt, expected.iterations)
+        expected = self.credential(name, _CHECK_MECHANISM)
+        made = keys(_CHECK_MECHANISM, password.reveal(), expected.salt, expected.iterations)
         return hmac.compare_digest(made.stored, expected.stored)
 
     def with_user(self, name: str, password: Secret, *, iterations: int = DEFAULT_ITERATIONS) -> Self:

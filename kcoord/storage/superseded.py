@@ -33,7 +33,7 @@ class _BatchEntry:
 class CommitSeries:
     """The commits to one set of partitions. Each commit is in one batch, completely."""
 
-    __slots__ = ("count", "written")
+    __slots__ = ("count", "last_batch")
 
     def __init__(self, count: int) -> None:
         self.count = count  # The records of one commit.

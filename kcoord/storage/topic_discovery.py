@@ -52,7 +52,7 @@ def load_topics(cluster: Cluster, data_dir: DataDir, fresh_topic_id: Callable[[]
         folders = _log_folders(data_dir)
         topics = _stored_topics(data_dir, folders) | _adopt_topics(cluster, data_dir, folders, fresh_topic_id)
         _compact_offsets_topic(cluster, data_dir, topics)
-        _keep_groups_found(cluster, data_dir, topics, folders)
+        _match_offsets_partitions(cluster, data_dir, topics, folders)
         missing = _missing(topics.values(), folders)
         if missing:
             log.warning("missing logs=%s: made empty", ",".join(missing))
@@ -148,17 +148,19 @@ def _compact_offsets_topic(cluster: Cluster, data_dir: DataDir, topics: dict[str
         log.warning("setting mended topic=%s cleanup.policy=compact why=%r", stored.name, reason)
 
 
-def _keep_groups_found(cluster: Cluster, data_dir: DataDir, topics: dict[str, StoredTopic], folders: Folders) -> None:
-    """Have the topic of groups as many partitions as it has folders: their number tells in which of them a group is."""
-    kept = topics.get(OFFSETS_TOPIC)
-    if kept is None or (count := max(folders.get(kept.name, {}), default=-1) + 1) <= len(kept.replicas):
+def _match_offsets_partitions(
+    cluster: Cluster, data_dir: DataDir, topics: dict[str, StoredTopic], folders: Folders
+) -> None:
+    """Gives `__consumer_offsets` as many partitions as it has folders: the number decides which one a group is in."""
+    stored = topics.get(OFFSETS_TOPIC)
+    if stored is None or (count := max(folders.get(stored.name, {}), default=-1) + 1) <= len(stored.replicas):
         return
     if not cluster.has_room_for(count):
-        raise BadDataDir(f"{kept.name} has {count} partitions: more than kcoord.max.partitions allows")
-    added = tuple(map(tuple, cluster.assign_replicas(len(kept.replicas), count - len(kept.replicas), 1)))
-    topics[kept.name] = replace(kept, replicas=kept.replicas + added)
-    data_dir.persist_topic(topics[kept.name])
-    log.warning("number mended topic=%s partitions=%s why='it has as many folders'", kept.name, count)
+        raise BadDataDir(f"{stored.name} has {count} partitions: more than kcoord.max.partitions allows")
+    added = tuple(map(tuple, cluster.assign_replicas(len(stored.replicas), count - len(stored.replicas), 1)))
+    topics[stored.name] = replace(stored, replicas=stored.replicas + added)
+    data_dir.persist_topic(topics[stored.name])
+    log.warning("number mended topic=%s partitions=%s why='it has as many folders'", stored.name, count)
 
 
 def _missing(topics: Iterable[StoredTopic], folders: Folders) -> list[str]:

@@ -189,8 +189,8 @@ def test_a_command_that_is_proposed_has_the_options_again_but_for_secrets() -> N
     def proposing(ctx: click.Context) -> None:
         click.echo(f"kcoord{options.as_given(ctx)}")
 
-    said = ["-b", "h:1", "--command-config", "my file", "-X", "client.id=a b", "-X", "sasl.password=geheim"]
-    done = CliRunner().invoke(proposing, [*said, "-X", "ssl.key.password=env:KEY"], catch_exceptions=False)
+    arguments = ["-b", "h:1", "--command-config", "my file", "-X", "client.id=a b", "-X", "sasl.password=geheim"]
+    done = CliRunner().invoke(proposing, [*arguments, "-X", "ssl.key.password=env:KEY"], catch_exceptions=False)
 
     assert done.stdout == (
         "kcoord -b h:1 --command-config 'my file' -X 'client.id=a b' -X 'sasl.password=…' -X ssl.key.password=env:KEY\n"

@@ -154,8 +154,8 @@ def test_a_folder_that_cannot_hold_the_tables_is_said_before_anything_begins(tmp
     (tmp_path / "file").touch()
     # A Spark that cannot start would be what is wrong, were it started before. In a process of its own: in this one
     # there is a Spark already.
-    places = ("--out", f"{tmp_path}/report.html", "--tables", f"{tmp_path}/file", "--conf", "spark.driver.memory=none")
-    done = piped("pipeline", "report", str(SEGMENTS), *places)
+    options = ("--out", f"{tmp_path}/report.html", "--tables", f"{tmp_path}/file", "--conf", "spark.driver.memory=none")
+    done = piped("pipeline", "report", str(SEGMENTS), *options)
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1] == f"kcoord: {tmp_path}/file is a file: tables need a folder"
 

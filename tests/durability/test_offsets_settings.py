@@ -198,9 +198,9 @@ def test_offsets_survive_fewer_partitions_in_the_data_folders_file_than_there_ar
         with Served(folder, Kind(settings=EAGER)) as served:
             with served.client() as client:
                 assert [committed(client, group) for group in groups] == [[45]] * len(groups)
-            is_told = "topic=__consumer_offsets partitions=3" in served.log()
+            is_reported = "topic=__consumer_offsets partitions=3" in served.log()
             served.kill()
-    assert not is_told, "it is mended, and logged, once"
+    assert not is_reported, "it is mended, and logged, once"
 
 
 def test_offsets_survive_settings_that_a_broker_had_for_their_topic(tmp_path: Path) -> None:

@@ -92,7 +92,7 @@ def test_what_is_asked_of_classic_groups_says_that_it_is_none() -> None:
         (stored(Part.GROUP, epoch=3), ForeignGroupState.ASSIGNING),
         (stored(Part.TARGET, epoch=3), ForeignGroupState.RECONCILING),
         (stored(Part.MEMBER, "newcomer"), ForeignGroupState.RECONCILING),
-        (stored(Part.CURRENT, "m", 2)._replace(is_settled=False), ForeignGroupState.RECONCILING),
+        (stored(Part.CURRENT, "m", 2)._replace(is_reconciled=False), ForeignGroupState.RECONCILING),
         (stored(Part.OTHER, epoch=9), ForeignGroupState.STABLE),
     ],
 )

@@ -97,10 +97,10 @@ def over_tcp(serve: Serve) -> Open:
 
 @pytest.fixture
 def over_tls(kcoord_cluster_factory: Callable[..., EmbeddedCluster], tmp_path: Path) -> Iterator[Open]:
-    own = authority("the authority")
-    options = ["--tls-cert", str(signed(own, "server").write_pem(tmp_path / "server.pem"))]
+    root = authority("the authority")
+    options = ["--tls-cert", str(signed(root, "server").write_pem(tmp_path / "server.pem"))]
     with kcoord_cluster_factory(settings=SETTINGS, options=options) as cluster:
-        scene = Scene(cluster, security=Security(tls=Tls(authorities=own.certificate_pem)))
+        scene = Scene(cluster, security=Security(tls=Tls(authorities=root.certificate_pem)))
         yield lambda: scene
         scene.assert_well()
 

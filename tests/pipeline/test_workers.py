@@ -45,6 +45,6 @@ def test_workers_that_came_and_went_are_told_of_again(waiting: IdleJobDetector) 
 
 def test_an_embedded_spark_has_no_workers_to_wait_for(spark: "SparkSession") -> None:
     reported: list[str] = []
-    with executors_watched(spark, reported.append, patience=0, again=0.001):
+    with executors_watched(spark, reported.append, grace_period=0, interval=0.001):
         assert spark.range(1000).count() == 1000
     assert reported == []

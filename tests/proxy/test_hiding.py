@@ -183,8 +183,8 @@ def test_a_cursor_does_not_tell_its_name_and_goes_on_behind_it(
     assert JOURNAL not in result.topic_name
     assert result.topic_name, "there is more to come"
 
-    for said in ({"topic_name": result.topic_name, "partition_index": result.partition_index}, cursor):
-        second = asked(DESCRIBE_TOPIC_PARTITIONS, 0, topics=[], cursor=said)
+    for sent in ({"topic_name": result.topic_name, "partition_index": result.partition_index}, cursor):
+        second = asked(DESCRIBE_TOPIC_PARTITIONS, 0, topics=[], cursor=sent)
         passed = forwarded_by(hiding.request(client, second), second).cursor
         assert (passed.topic_name, passed.partition_index > 1_000_000) == (JOURNAL, True)
 

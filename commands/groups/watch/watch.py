@@ -21,7 +21,7 @@ from kcoord.admin.model import Refusal
 from kcoord.admin.opening import open_cluster
 from kcoord.admin.waiting import Waits
 
-from ...opening import WaitReporter, waits_told_after
+from ...opening import WaitReporter, wait_report_delay
 from ...options.connection_options import connection, connection_options
 from ...options.duration_options import duration, interval
 from ...output.output import echo_err, output_of, output_options
@@ -84,7 +84,7 @@ def watch(ctx: click.Context, choice: GroupSelection, every: timedelta, limit: t
 def _show_all(cluster: "_ReopeningCluster", view: View, every: timedelta, limit: timedelta | None) -> None:
     history = WatchHistory()
     with ExitStack() as first_wait:
-        first_wait.enter_context(WaitReporter(cluster.waits, after=waits_told_after()))
+        first_wait.enter_context(WaitReporter(cluster.waits, after=wait_report_delay()))
         for at, result in poll_snapshots(cluster.snapshot, every, limit, sleep=time.sleep):
             first_wait.close()
             view.show(history, record_result(history, at, result))

@@ -120,4 +120,5 @@ def static_member_missing(case: Case) -> Iterable[Finding]:
 
 def _subscription_line(topics: tuple[str, ...], regex: str | None, members: list[Member]) -> str:
     wanted = [*first_few(topics, limit=4), *([f"pattern {regex}"] if regex else [])]
-    return f"{', '.join(wanted) or 'nothing'}: {', '.join(first_few([format_member(member) for member in members], limit=3))}"
+    subscribers = first_few([format_member(member) for member in members], limit=3)
+    return f"{', '.join(wanted) or 'nothing'}: {', '.join(subscribers)}"

@@ -109,7 +109,7 @@ def matching_template(member: Member, request: Commit, known: Topics) -> CommitT
     if template.deletion_epoch != known.deletion_epoch:
         if not all(known.has(*bounds) for bounds in template.bounds):
             return None
-        template = member.commit_template = template._replace(losses=known.deletion_epoch)
+        template = member.commit_template = template._replace(deletion_epoch=known.deletion_epoch)
     return template
 
 

@@ -85,10 +85,10 @@ def records_of_deleted_topic(
         if committed[-1].topic_id is None or committed[-1].topic_id == topic_id
     }
     return [
-        _moved_to_recreated(group, topic, partition, kept, recreated)
-        if recreated and kept[-1].committed_at_ms >= recreated.since_ms
+        _moved_to_recreated(group, topic, partition, newest, recreated)
+        if recreated and newest[-1].committed_at_ms >= recreated.since_ms
         else OffsetDeleted(group_id=group.group_id, topic=topic, partition=partition)
-        for partition, kept in concerned.items()
+        for partition, newest in concerned.items()
     ]
 
 

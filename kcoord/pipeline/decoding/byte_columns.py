@@ -99,7 +99,7 @@ class Cursor:
     and its position stays within it; what is read there afterwards has no meaning.
     """
 
-    __slots__ = ("at", "buffer", "ends", "is_good")
+    __slots__ = ("at", "buffer", "ends", "is_valid")
 
     def __init__(self, buffer: ByteBuffer, starts: Positions, ends: Positions) -> None:
         self.buffer = buffer

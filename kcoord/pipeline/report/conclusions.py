@@ -28,7 +28,8 @@ def overview_conclusion(facts: ReportFacts) -> Markup:
     else:
         most = facts.unstable.rows[0]
         happened = concatenate(
-            f"{format_number(facts.unstable.total)} of {groups} rebalanced, {format_count(facts.rebalance_count, 'time')}; ",
+            f"{format_number(facts.unstable.total)} of {groups} rebalanced, ",
+            f"{format_count(facts.rebalance_count, 'time')}; ",
             *("most often ", format_name(most.group), f": {format_count(most.rebalances, 'time')}"),
             *_most_common_cause(Counter(most.causes)),
             f", which took it at least {format_duration(most.lost_ms)}." if most.lost_ms else _LENGTH_UNKNOWN,

@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Final
 
-from kcoord.admin.durations import format_duration
+from kcoord.admin import durations
 from kcoord.pipeline.report.elements import Markup, el
 
 UNKNOWN: Final = "–"
@@ -35,7 +35,7 @@ def format_short_number(count: float) -> str:
 
 def format_duration(milliseconds: float | None) -> str:
     """Formats a duration."""
-    return UNKNOWN if milliseconds is None else format_duration(milliseconds / 1000)
+    return UNKNOWN if milliseconds is None else durations.format_duration(milliseconds / 1000)
 
 
 def format_time(at: datetime | None) -> str:

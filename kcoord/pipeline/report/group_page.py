@@ -99,7 +99,8 @@ def _lag(facts: GroupFacts, scale: TimeScale) -> Markup:
 
 def _highest(known: Sequence[Point]) -> str:
     highest = max(known, key=lambda point: point.value or 0)
-    return f"Highest {format_number(highest.value)} about {format_time_to_second(highest.at)}; {format_number(known[-1].value)} at the end."
+    at_the_end = format_number(known[-1].value)
+    return f"Highest {format_number(highest.value)} about {format_time_to_second(highest.at)}; {at_the_end} at the end."
 
 
 def _lag_seconds(facts: GroupFacts, scale: TimeScale) -> Markup:
@@ -125,7 +126,8 @@ def _commits(facts: GroupFacts, scale: TimeScale, piece: timedelta) -> Markup:
         return _nothing("No commit is in what was read.")
     highest = max(facts.commits, key=lambda point: point.value or 0)
     most = f"{highest.value or 0:,.3g}"
-    caption = f"{format_count(facts.commit_count, 'commit')}, at most {most} per second, about {format_time_to_second(highest.at)}. "
+    caption = f"{format_count(facts.commit_count, 'commit')}, at most {most} per second, "
+    caption += f"about {format_time_to_second(highest.at)}. "
     caption += f"A column is {format_duration(piece.total_seconds() * 1000)}."
     numbers = number_scale(highest.value or 0, is_whole=False)
     return step_chart(

@@ -299,7 +299,7 @@ def _rows(fields: Fields, version: int, is_flexible: bool) -> _ReadAll:
     return read_rows
 
 
-_ReadColumnar = Callable[[bytes, int, int, int, tuple[Any, ...]], "AlikeRows | None"]
+_ReadColumnar = Callable[[bytes, int, int, int, tuple[Any, ...]], "ColumnarRows | None"]
 
 
 def _columnar_reader(fields: Fields, version: int, is_flexible: bool) -> _ReadColumnar | None:

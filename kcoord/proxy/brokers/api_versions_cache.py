@@ -86,7 +86,7 @@ class ApiVersionsCache:
         header = RequestHeader(API_VERSIONS, api_version, 0, self._setup.client_id)
         request = KioCodec(API_VERSIONS, api_version).encode_request(header, _SOFTWARE)
         connection = await open_connection(
-            endpoint, replace(self._setup.security, sasl=None), client_id=self._setup.client_id, timeout=timeout
+            endpoint, replace(self._setup.security, sasl=None), client_id=self._setup.client_id, request_timeout=timeout
         )
         try:
             async with asyncio.timeout(timeout):

@@ -22,12 +22,14 @@ _MAX_RESPONSE_BYTES: Final = 1 << 28
 Side = TypeVar("Side", bound=asyncio.Protocol)
 
 
-async def connect(endpoint: Endpoint, security: Security, side: Side, *, client_id: str, timeout: float) -> Side:
+async def connect(
+    endpoint: Endpoint, security: Security, side: Side, *, client_id: str, request_timeout: float
+) -> Side:
     """Connects the protocol `side` to a broker, logged in. Raises CannotConnect, with a message of one line."""
     if security.sasl is None:
-        return await _connect(endpoint, security, side, timeout)
-    async with _within(endpoint, timeout):
-        connection = await open_connection(endpoint, security, client_id=client_id, timeout=timeout)
+        return await _connect(endpoint, security, side, request_timeout)
+    async with _within(endpoint, request_timeout):
+        connection = await open_connection(endpoint, security, client_id=client_id, request_timeout=request_timeout)
         if connection.transport.is_closing():  # `side` would never get its connection_lost
             raise LoginFailed(f"{endpoint} closed the connection after the login")
         connection.transport.set_protocol(side)
@@ -36,13 +38,13 @@ async def connect(endpoint: Endpoint, security: Security, side: Side, *, client_
 
 
 async def open_connection(
-    endpoint: Endpoint, security: Security, *, client_id: str, timeout: float
+    endpoint: Endpoint, security: Security, *, client_id: str, request_timeout: float
 ) -> "BrokerConnection":
     """Opens a connection for the proxy's own requests, logged in. Raises CannotConnect, with a message of one line."""
-    connection = await _connect(endpoint, security, BrokerConnection(endpoint, client_id), timeout)
+    connection = await _connect(endpoint, security, BrokerConnection(endpoint, client_id), request_timeout)
     if security.sasl:
         try:
-            async with _within(endpoint, timeout):
+            async with _within(endpoint, request_timeout):
                 await _log_in(connection, security)
         except BaseException:
             connection.close()
@@ -116,11 +118,11 @@ class BrokerConnection(asyncio.Protocol):
             self._answer.set_exception(error)
 
 
-async def _connect(endpoint: Endpoint, security: Security, side: Side, timeout: float) -> Side:
+async def _connect(endpoint: Endpoint, security: Security, side: Side, request_timeout: float) -> Side:
     tls = security.tls
     context = _tls_context(tls) if tls else None
     try:
-        async with _within(endpoint, timeout):
+        async with _within(endpoint, request_timeout):
             _, connected = await asyncio.get_running_loop().create_connection(
                 lambda: side,
                 endpoint.host,
@@ -171,12 +173,12 @@ def _unreachable(error: Exception, endpoint: Endpoint) -> CannotConnect:
 
 
 @asynccontextmanager
-async def _within(endpoint: Endpoint, timeout: float) -> AsyncIterator[None]:
+async def _within(endpoint: Endpoint, request_timeout: float) -> AsyncIterator[None]:
     try:
-        async with asyncio.timeout(timeout):
+        async with asyncio.timeout(request_timeout):
             yield
     except TimeoutError:
-        raise NoAnswer(f"{in_one_line(endpoint)} did not answer within {timeout:g} s") from None
+        raise NoAnswer(f"{in_one_line(endpoint)} did not answer within {request_timeout:g} s") from None
 
 
 async def _log_in(connection: BrokerConnection, security: Security) -> None:

@@ -141,7 +141,7 @@ class MetadataRefresher:
         if self._connection is None:
             setup = self._target.setup
             self._connection = await open_connection(
-                endpoint, setup.security, client_id=setup.client_id, timeout=setup.connect_timeout
+                endpoint, setup.security, client_id=setup.client_id, request_timeout=setup.connect_timeout
             )
             await self._connection.request(*_API_VERSIONS)
         try:
@@ -160,7 +160,7 @@ class MetadataRefresher:
     async def _wants_login(self, endpoint: Endpoint) -> bool:
         setup = self._target.setup
         connection = await open_connection(
-            endpoint, setup.security, client_id=setup.client_id, timeout=setup.connect_timeout
+            endpoint, setup.security, client_id=setup.client_id, request_timeout=setup.connect_timeout
         )
         try:
             response = await connection.request(*SASL_HANDSHAKE, mechanism=_NO_MECHANISM)

@@ -139,7 +139,7 @@ class HidingInterceptor:
     def request(self, client: ClientInfo, request: Request) -> Decision:
         api = self._hidden.apis[request.api_key]
         if api.has_cursor:
-            request = self._with_own_cursor(request)
+            request = self._with_hidden_cursor(request)
         split = self._split(api, request) if self._may_be_named(request) else None
         if split is None:
             return Replace(request.frame, partial(self._without_hidden, api, request)) if api.shown else PASS
@@ -206,8 +206,8 @@ class HidingInterceptor:
             shown = replace(shown, next_cursor=replace(shown.next_cursor, topic_name=_CURSOR_NAME, partition_index=0))
         return _encoded(api.key, request, correlation_id, shown)
 
-    def _with_own_cursor(self, request: Request) -> Request:
-        """The request, to go on behind the hidden topic if it was told to go on there, or names it itself."""
+    def _with_hidden_cursor(self, request: Request) -> Request:
+        """Returns the request with a cursor behind the hidden topic if its cursor represents or names that topic."""
         header, entity = decode_request(request.frame, request.api_key, request.api_version)
         if not entity.cursor or entity.cursor.topic_name not in (_CURSOR_NAME, self.names.topic):
             return request

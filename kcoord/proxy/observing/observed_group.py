@@ -110,7 +110,7 @@ class Membership:
 
         A group that still has live members continues, and may have members of both kinds (KIP-848, migration).
         """
-        group = cls(former.group_id, rebalanced_at=former.rebalanced_at, _joining=former._pending_joins)
+        group = cls(former.group_id, rebalanced_at=former.rebalanced_at, _pending_joins=former._pending_joins)
         if alive := former.alive(now):
             group.generation = former.generation
             group.members = {each.member_id: each for each in alive}

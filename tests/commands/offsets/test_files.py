@@ -78,11 +78,11 @@ def test_an_export_is_not_written_over_another_file(scene: OffsetsScene, group: 
 def test_force_does_not_write_over_what_is_no_regular_file(
     scene: OffsetsScene, group: str, folder: Path, kind: str, option: str
 ) -> None:
-    place = folder / "out"
+    path = folder / "out"
     if kind == "fifo":
-        os.mkfifo(place)
+        os.mkfifo(path)
     else:
-        place.symlink_to("/dev/null")
+        path.symlink_to("/dev/null")
     verb, name = option.split()
     more = ("--topic", "orders:0", "--to", "earliest") if verb == "reset" else ()
 
@@ -90,7 +90,7 @@ def test_force_does_not_write_over_what_is_no_regular_file(
 
     assert run.exit_code == 1
     assert "kcoord: out is no regular file" in run.stderr
-    assert place.is_fifo() if kind == "fifo" else place.is_symlink()
+    assert path.is_fifo() if kind == "fifo" else path.is_symlink()
     assert [each.name for each in folder.iterdir()] == ["out"]
 
 
@@ -100,9 +100,9 @@ def test_names_of_the_system_are_not_replaced_wherever_they_lead(name: str, tmp_
     assert is_replaceable(tmp_path / "new")
 
 
-@pytest.mark.parametrize("place", ["-", "/dev/stdout"])
-def test_an_export_to_stdout_by_its_name_is_written_there(scene: OffsetsScene, group: str, place: str) -> None:
-    run = scene.kcoord("export", group, "--format", "csv", "-f", place, "--force")
+@pytest.mark.parametrize("path", ["-", "/dev/stdout"])
+def test_an_export_to_stdout_by_its_name_is_written_there(scene: OffsetsScene, group: str, path: str) -> None:
+    run = scene.kcoord("export", group, "--format", "csv", "-f", path, "--force")
     assert (run.exit_code, run.stdout, run.stderr) == (0, "orders,0,50\norders,1,60\n", "")
 
 

@@ -201,12 +201,12 @@ def test_an_interrupt_before_the_first_change_says_that_nothing_was_changed(
     assert not list(folder.iterdir())
 
 
-def test_a_signal_that_is_ignored_as_in_the_background_interrupts_nothing(place: RelayedCluster) -> None:
+def test_a_signal_that_is_ignored_as_in_the_background_interrupts_nothing(relayed: RelayedCluster) -> None:
     ignoring = ("sh", "-c", "trap '' INT; exec \"$@\"", "sh")
-    told = interrupted(place, *RESET, at=(OFFSET_COMMIT, 5), signals=(signal.SIGINT,), before=ignoring)
-    assert told.exit_code == 0
-    assert "Interrupted" not in told.stderr
-    assert set(committed(place).values()) == {NEW}
+    result = interrupted(relayed, *RESET, at=(OFFSET_COMMIT, 5), signals=(signal.SIGINT,), before=ignoring)
+    assert result.exit_code == 0
+    assert "Interrupted" not in result.stderr
+    assert set(committed(relayed).values()) == {NEW}
 
 
 def test_sigterm_before_the_first_change_says_so_too(relayed: RelayedCluster, folder: Path) -> None:
@@ -245,10 +245,10 @@ def _listed(relayed: RelayedCluster) -> list[str]:
 
 
 @contextmanager
-def _members(group: str, count: int, place: RelayedCluster) -> Iterator[None]:
+def _members(group: str, count: int, relayed: RelayedCluster) -> Iterator[None]:
     """Members of a group that wait for each other to join, each on a connection of its own."""
-    host, _, port = place.relay.address.rpartition(":")
-    with LiveFixture(place.relay.address) as world, ExitStack() as connections:
+    host, _, port = relayed.relay.address.rpartition(":")
+    with LiveFixture(relayed.relay.address) as fixture, ExitStack() as connections:
         for _ in range(count):
             client = connections.enter_context(Client(host, int(port)))
             protocols = [{"name": "range", "metadata": b""}]
@@ -263,7 +263,7 @@ def _members(group: str, count: int, place: RelayedCluster) -> Iterator[None]:
                 rebalance_timeout=LONG,
             )
         deadline = time.monotonic() + PATIENCE
-        while len(world.cluster.describe_groups([group]).found[group].members) < count:
+        while len(fixture.cluster.describe_groups([group]).found[group].members) < count:
             assert time.monotonic() < deadline, "not all members have joined"
         yield
 

@@ -27,7 +27,7 @@ def test_each_page_begins_with_what_happened_why_and_what_it_cost() -> None:
 
 
 def test_a_group_without_rebalances_is_concluded_from_nothing_else() -> None:
-    quiet = replace(sample_facts(), groups=Bounded(rows=(GroupFacts(group="g"),), total=1), restless=Bounded())
+    quiet = replace(sample_facts(), groups=Bounded(rows=(GroupFacts(group="g"),), total=1), unstable=Bounded())
     overview, group = sections(quiet)
     assert overview.find("p", "conclusion").text.startswith("None of 1 group rebalanced.")
     assert group.find("p", "conclusion").text == "It did not rebalance. How far it was behind is not known."
@@ -55,7 +55,7 @@ def test_the_pauses_around_rebalances_are_part_of_what_they_cost() -> None:
     paused = replace(
         facts,
         groups=replace(facts.groups, rows=(replace(first, pause_ms=2_380_000), *others)),
-        restless=replace(facts.unstable, rows=(restless, *facts.unstable.rows[1:])),
+        unstable=replace(facts.unstable, rows=(restless, *facts.unstable.rows[1:])),
     )
     overview, payments, *_ = sections(paused)
     pause = "Around them it committed nothing for 39m 40s together, at most."
@@ -72,7 +72,7 @@ def test_rebalances_whose_length_the_log_does_not_show_are_not_said_to_take_no_t
     timeless = replace(
         facts,
         groups=replace(facts.groups, rows=(replace(first, lost_ms=0), *others)),
-        restless=replace(facts.unstable, rows=(restless, *facts.unstable.rows[1:])),
+        unstable=replace(facts.unstable, rows=(restless, *facts.unstable.rows[1:])),
     )
     for page in sections(timeless)[:2]:
         conclusion = page.find("p", "conclusion").text

@@ -39,10 +39,10 @@ def owned(spark: SparkSession) -> Iterator[MadeTable]:
     made.unpersist()
 
 
-keeps = LOG.group("keeps")
-keeps.generation(1, 1, [member("a", [0, 1])])
-keeps.generation(2, 2, [member("a", [0]), member("b", [1])])
-keeps.generation(3, 3, [member("a", [0]), member("b", [1])])
+retained = LOG.group("keeps")
+retained.generation(1, 1, [member("a", [0, 1])])
+retained.generation(2, 2, [member("a", [0]), member("b", [1])])
+retained.generation(3, 3, [member("a", [0]), member("b", [1])])
 LOG.again("keeps")
 
 

@@ -77,7 +77,8 @@ def _mark_shapes(marks: Iterable[RebalanceMark], scale: TimeScale, color: int) -
 
 def _mark_title(mark: RebalanceMark) -> str:
     times = _format_times(mark.first, mark.last)
-    return f"{shorten_name(mark.cause)}: {format_count(mark.rebalances, 'rebalance')}, {times}, {format_duration(mark.lost_ms)} in all"
+    rebalances = format_count(mark.rebalances, "rebalance")
+    return f"{shorten_name(mark.cause)}: {rebalances}, {times}, {format_duration(mark.lost_ms)} in all"
 
 
 def _format_times(first: datetime, last: datetime) -> str:
