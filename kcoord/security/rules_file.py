@@ -18,8 +18,8 @@ from ipaddress import IPv6Address, ip_address
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from kcoord.security.fingerprints import fingerprint_of
 from kcoord.security.rules import ANY, CLUSTER_NAME, EVERYBODY, OPERATIONS, Kind, Operation, Pattern, Rule, Rules
-from kcoord.security.stamps import fingerprint_of
 
 _WORD: Final = re.compile(
     r"""

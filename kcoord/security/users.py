@@ -33,7 +33,7 @@ from typing import Any, Final, Self
 from kcoord.client.connect_errors import in_one_line
 from kcoord.client.scram import FEWEST_ITERATIONS, HASHES, MOST_ITERATIONS, Credential, keys
 from kcoord.client.secret import Secret
-from kcoord.security.stamps import fingerprint_of
+from kcoord.security.fingerprints import fingerprint_of
 
 log = logging.getLogger("kcoord.security")
 

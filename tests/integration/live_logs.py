@@ -12,7 +12,7 @@ from confluent_kafka.cimpl import NewTopic
 
 from tests.integration.committing import commit
 from tests.integration.log_dump_scene import until
-from tests.pipeline.told import Rows, decoded
+from tests.pipeline.expected_rows import Rows, decoded
 
 PARTITIONS: Final = 3
 _DEADLINE: Final = 60.0

@@ -15,7 +15,7 @@ from kcoord.admin.connecting.connection import ConnectionOptions, librdkafka_con
 from kcoord.testing.cluster import Cluster
 from kcoord.testing.tools import JavaTools
 
-from .group_world import GROUPS, GroupFixture, group_fixture
+from .group_fixture import GROUPS, GroupFixture, group_fixture
 from .secure_kafka import SecureKafka
 
 cli: Any = import_module("kcoord.commands.main").cli  # by name: mypy sees the folder, commands/

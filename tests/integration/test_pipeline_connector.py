@@ -18,7 +18,7 @@ from tests.integration.secure_kafka import PASSWORDS, SecureKafka
 from tests.integration.spark_connector import ConnectorSpark, Done, connector_jars
 from tests.integration.test_pipeline_follow import rows_in
 from tests.integration.test_pipeline_live import read
-from tests.pipeline.told import Rows
+from tests.pipeline.expected_rows import Rows
 
 pytestmark = pytest.mark.timeout(900)  # a Spark is started, and its jars may have to be fetched
 

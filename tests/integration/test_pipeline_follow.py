@@ -31,7 +31,7 @@ from kcoord.testing.embedded import EmbeddedCluster
 from tests.integration import follow_program
 from tests.integration.live_logs import LogScene, assert_same_rows, of_segments
 from tests.integration.secure_kafka import PASSWORDS, SecureKafka
-from tests.pipeline.told import Rows
+from tests.pipeline.expected_rows import Rows
 
 pytestmark = pytest.mark.timeout(1500)  # four JVMs are started, one after the other
 

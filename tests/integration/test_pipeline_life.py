@@ -64,7 +64,7 @@ from tests.integration.pipeline_life import (
     Stage,
 )
 from tests.offsets_log.kafka_dump import Batch, printed_batches
-from tests.pipeline.told import Rows, comparable, expected_rows_of_dump
+from tests.pipeline.expected_rows import Rows, comparable, expected_rows_of_dump
 
 KAFKA, KCOORD = "kafka", "kcoord"
 DECODED = (COMMITS, GENERATIONS, GROUP_EVENTS)

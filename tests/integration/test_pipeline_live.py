@@ -19,7 +19,7 @@ from kcoord.testing.embedded import EmbeddedCluster
 from kcoord.testing.kafka import KafkaCluster
 from tests.integration.live_logs import LogScene, assert_same_rows, comparable, done, of_segments
 from tests.integration.secure_kafka import SecureKafka
-from tests.pipeline.told import Rows
+from tests.pipeline.expected_rows import Rows
 
 SETTINGS = {
     "group.initial.rebalance.delay.ms": "0",

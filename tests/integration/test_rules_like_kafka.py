@@ -31,7 +31,7 @@ from tests.differential.pair import (
     unknown_id,
 )
 from tests.differential.samples import batch, fetch, fetched, forgotten, offsets_asked, produced
-from tests.integration.rules_world import ONE_PARTITION, TOPICS, USERS, ClusterPair, UserPair, rules_clusters
+from tests.integration.rules_clusters import ONE_PARTITION, TOPICS, USERS, ClusterPair, UserPair, rules_clusters
 
 OFFSET_COMMIT, OFFSET_FETCH, JOIN_GROUP, HEARTBEAT, LEAVE_GROUP, SYNC_GROUP = 8, 9, 11, 12, 13, 14
 DESCRIBE_GROUPS, LIST_GROUPS, DELETE_GROUPS, OFFSET_DELETE = 15, 16, 42, 47

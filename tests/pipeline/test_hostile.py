@@ -10,8 +10,8 @@ from kcoord.offsets_log.dump import DumpedBatch, DumpFilter, dump_segment
 from kcoord.protocol.records.batch import HEADER_SIZE, assemble, read_header, split_batches
 from kcoord.protocol.records.compression import Codec
 from kcoord.protocol.records.record import Record
+from tests.pipeline.expected_rows import Rows, comparable, decoded, expected_rows
 from tests.pipeline.segment_files import AT_MS, batch, commit, in_a_row, tombstone, write_segment
-from tests.pipeline.told import Rows, comparable, decoded, expected_rows
 from tests.storage.record_segments import FOLDER, SEGMENT
 
 GOLDEN = {name: FOLDER.joinpath(name, SEGMENT).read_bytes() for name in ("plain", "lz4")}

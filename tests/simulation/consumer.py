@@ -27,9 +27,9 @@ from kcoord.groups.requests import (
 )
 from tests.groups.commits import Line, commit_of
 from tests.groups.subscriptions import subscription_to
+from tests.simulation.environment import Environment
 from tests.simulation.link import Call, Link
 from tests.simulation.server import TOPICS, Server
-from tests.simulation.world import Environment
 
 GARBAGE: Final = b"\x00\x01\xff"
 

@@ -5,8 +5,8 @@ from typing import Final
 
 from kcoord.groups.classic.state import State
 from tests.simulation.consumer import Consumer, Traits
+from tests.simulation.environment import Environment
 from tests.simulation.server import Server
-from tests.simulation.world import Environment
 
 SUBSCRIPTIONS: Final = (("orders",), ("payments",), ("orders", "payments"))
 

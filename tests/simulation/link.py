@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from kcoord.groups.replies import Reply
-from tests.simulation.world import Environment
+from tests.simulation.environment import Environment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -26,9 +26,9 @@ from kcoord.settings import Settings
 from kcoord.storage import cleaner
 from kcoord.storage.cleaner import CompactionResult, compact
 from kcoord.tickets import WAITS, Ticket
+from tests.simulation.environment import Environment
 from tests.simulation.ledger import Ledger
 from tests.simulation.link import Call, Link
-from tests.simulation.world import Environment
 
 TOPICS: Final = {"orders": 4, "payments": 3}
 PREVALIDATE: Final[dict[Any, Any]] = {

@@ -12,9 +12,9 @@ from typing import Final
 from kcoord.groups.classic.state import State
 from kcoord.settings import Settings
 from tests.simulation.crowd import Crowd
+from tests.simulation.environment import Environment
 from tests.simulation.server import Server
 from tests.simulation.trouble import Trouble
-from tests.simulation.world import Environment
 
 TIME_TO_STABILIZE: Final = 200.0
 TIME_TO_FORGET: Final = 2000.0

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kcoord.testing.embedded import EmbeddedCluster
-from tests.commands.offsets.telling import BEFORE, MINUTE, START
+from tests.commands.offsets.expectations import BEFORE, MINUTE, START
 from tests.integration.offsets_scene import OffsetsScene
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.commands.offsets.telling import undo_file
+from tests.commands.offsets.expectations import undo_file
 from tests.integration.offsets_scene import OffsetsScene, kcoord
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kcoord.testing.embedded import EmbeddedCluster
-from tests.commands.offsets.telling import BEFORE, MINUTE, START, cells, undo_file
+from tests.commands.offsets.expectations import BEFORE, MINUTE, START, cells, undo_file
 from tests.integration.offsets_scene import OffsetsScene, Run, kcoord
 
 

@@ -13,7 +13,7 @@ from kcoord.admin.offsets.files.documents import is_replaceable
 from kcoord.admin.record_marks import checksum_of
 from kcoord.admin.wire.cluster import WireCluster
 from tests.admin.fake_cluster import LiveFixture, assigned
-from tests.commands.offsets.telling import BEFORE, MINUTE, START, cells, undo_file
+from tests.commands.offsets.expectations import BEFORE, MINUTE, START, cells, undo_file
 from tests.integration.offsets_scene import OffsetsScene, kcoord
 
 

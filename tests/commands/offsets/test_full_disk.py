@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.admin.fake_cluster import LiveFixture, assigned
-from tests.commands.offsets.telling import BEFORE, undo_file
+from tests.commands.offsets.expectations import BEFORE, undo_file
 from tests.commands.terminal import KCOORD, PATIENCE, quiet_environment
 from tests.integration.offsets_scene import OffsetsScene
 

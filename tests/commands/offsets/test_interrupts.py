@@ -20,8 +20,8 @@ from kcoord.admin.wire.cluster import WireCluster
 from kcoord.client.client import Client
 from kcoord.testing.embedded import EmbeddedCluster
 from tests.admin.fake_cluster import LONG, LiveFixture, assigned, connection
+from tests.commands.offsets.expectations import undo_file
 from tests.commands.offsets.relay import HOST, Relay, relay
-from tests.commands.offsets.telling import undo_file
 from tests.commands.terminal import KCOORD, PATIENCE, quiet_environment
 from tests.integration.offsets_scene import OffsetsScene
 

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 from kcoord.testing.embedded import EmbeddedCluster
-from tests.commands.offsets.telling import BEFORE, START, undo_file
+from tests.commands.offsets.expectations import BEFORE, START, undo_file
 from tests.integration.offsets_scene import OffsetsScene, kcoord
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.commands.offsets.telling import BEFORE, cells, undo_file
+from tests.commands.offsets.expectations import BEFORE, cells, undo_file
 from tests.integration.offsets_scene import OffsetsScene
 
 

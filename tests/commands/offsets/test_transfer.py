@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from kcoord.testing.embedded import EmbeddedCluster
-from tests.commands.offsets.telling import undo_file
+from tests.commands.offsets.expectations import undo_file
 from tests.integration.mirrored_scene import MINUTE, START, MirroredScene
 from tests.integration.offsets_scene import OffsetsScene, Run, kcoord
 

@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from tests.commands.offsets.telling import BEFORE, START, undo_file
+from tests.commands.offsets.expectations import BEFORE, START, undo_file
 from tests.integration.offsets_scene import OffsetsScene
 
 

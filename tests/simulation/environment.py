@@ -6,7 +6,7 @@ from itertools import count
 from random import Random
 
 from kcoord.groups.instant import Instant
-from tests.simulation.telling import format_exchange
+from tests.simulation.narration import format_exchange
 
 WALL_START_MS = 1_700_000_000_000
 
