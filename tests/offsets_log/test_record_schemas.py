@@ -212,6 +212,21 @@ def test_a_broken_record_gives_values_or_a_bad_record(data: st.DataObject) -> No
     read_or_refused(number, bytes(broken))
 
 
+def test_a_record_that_is_cut_short_is_refused() -> None:
+    records = [each for each in records_of(SEGMENTS[0]) if each.key and each.value]
+    assert records
+    for record in records:
+        assert record.key is not None
+        assert record.value is not None
+        number, _ = read_key(record.key)
+        for end in range(len(record.value)):
+            with pytest.raises(UnreadableRecord):
+                read_value(number, record.value[:end])
+        for end in range(len(record.key)):
+            with pytest.raises(UnreadableRecord):
+                read_key(record.key[:end])
+
+
 def read_or_refused(number: int, value: bytes) -> None:
     """Checks that whatever can be read can be written."""
     with suppress(UnreadableRecord):

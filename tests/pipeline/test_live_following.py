@@ -13,7 +13,7 @@ from kcoord.admin.wire.fetching import Fetched
 from kcoord.pipeline.decoding.fetched import LogRange, RangeDecoder
 from kcoord.pipeline.decoding.row_filter import Wanted
 from kcoord.pipeline.follow_folder import DECODED, prepare
-from kcoord.pipeline.following import BatchWriter, WriteTotals, wait_for_end
+from kcoord.pipeline.following import _BATCH_GRACE, BatchWriter, WriteTotals, wait_for_end
 from kcoord.pipeline.schemas import TABLES
 from kcoord.pipeline.sources.arrow_packing import PACKED, pack_rows
 from kcoord.pipeline.tables import TablesFolder
@@ -133,5 +133,7 @@ def test_while_nothing_is_written_the_end_comes_at_once() -> None:
 
 
 def test_a_micro_batch_that_never_ends_is_not_waited_for_for_ever() -> None:
-    query = Query()
+    seconds: list[int] = []
+    query = Query(*[lambda: seconds.append(1)] * 10_000)
     wait_for(query, writing_at(begun=0, done=-1))
+    assert len(seconds) == _BATCH_GRACE

@@ -60,6 +60,9 @@ def test_whatever_is_done_to_a_body_reading_it_ends_in_an_entity_or_a_bad_body(k
         for _ in range(30):
             with suppress(CorruptMessage):
                 read(_mutated(good, rng), 0)
+        for end in range(len(good)):
+            with pytest.raises(CorruptMessage):
+                read(good[:end], 0)
 
 
 def _mutated(body: bytes, rng: random.Random) -> bytes:

@@ -1,6 +1,5 @@
 """In every answer that may have addresses, in every version, they become the proxy's, and nothing else changes."""
 
-import contextlib
 import random
 from collections.abc import Mapping
 
@@ -95,14 +94,18 @@ def test_every_broker_of_an_answer_is_told_where_it_is(api_key: int, version: in
 @pytest.mark.parametrize(("api_key", "version"), BEARING)
 def test_a_broken_answer_is_an_error_and_nothing_worse(api_key: int, version: int) -> None:
     rng = random.Random(f"{api_key} {version} broken")
+    refused = 0
     for _ in range(ANSWERS):
         frame = bytearray(frame_of(api_key, version, random_answer(api_key, version, rng)))
         del frame[rng.randrange(len(frame)) :]
         for _ in range(rng.randrange(4)):
             if frame:
                 frame[rng.randrange(len(frame))] = rng.choice((0, 1, 0x7F, 0x80, 0xFF))
-        with contextlib.suppress(CorruptMessage):
+        try:
             rewrite(bytes(frame), api_key, version)
+        except CorruptMessage:
+            refused += 1
+    assert refused
 
 
 @pytest.mark.parametrize("version", known_versions(rewriting.FIND_COORDINATOR))

@@ -221,6 +221,17 @@ def test_records_that_are_not_what_they_say_are_refused_or_leave_a_sound_batch(d
         assert all(has_valid_crc(left) for left in split_batches(compacted(broken)))
 
 
+def test_a_batch_with_fewer_bytes_than_records_is_refused() -> None:
+    """The checksum is right, and the bytes end within the records that the header counts."""
+    log = LogWriter()
+    log.put(("a", None), ("b", "1" * 70), ("a", "2"))
+    (batch,) = split_batches(log.content)
+    plain = batch.data[61:].tobytes()
+    for end in range(len(plain)):
+        with pytest.raises(CorruptBatch):
+            compacted(assemble(batch.header, plain[:end]))
+
+
 def test_a_record_whose_time_is_no_number_is_refused(log: LogWriter) -> None:
     log.put(("a", "1"), ("a", "2"))
     (batch,) = split_batches(log.content)
