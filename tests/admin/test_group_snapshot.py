@@ -83,7 +83,11 @@ def test_that_some_partitions_are_caught_up_says_nothing_of_others() -> None:
 
 AGES = st.none() | st.floats(-100, 1e6)
 PARTITIONS = st.builds(
-    partition, st.none() | st.integers(0, 20), st.none() | st.just((0, 10)), told_lag=st.none() | st.just(3), age=AGES
+    partition,
+    st.none() | st.integers(0, 20),
+    st.none() | st.just((0, 10)),
+    reported_lag=st.none() | st.just(3),
+    age=AGES,
 )
 
 
@@ -100,7 +104,7 @@ def test_a_group_of_which_nothing_is_known_has_no_lag_rather_than_none() -> None
 
 
 NAMES = st.builds(TopicPartition, st.sampled_from(["orders", "paid"]), st.integers(0, 2))
-COMMITTED = st.builds(Committed, st.integers(0, 20), told_lag=st.none() | st.integers(0, 3))
+COMMITTED = st.builds(Committed, st.integers(0, 20), reported_lag=st.none() | st.integers(0, 3))
 
 
 @given(

@@ -84,9 +84,9 @@ def test_a_changed_file_is_open_to_who_could_read_it_before(tmp_path: Path) -> N
 
 ADDING = r"""
 from pathlib import Path
-from kcoord.security.users import changing_users
+from kcoord.security.users import editing_users
 from kcoord.client.secret import Secret
-with changing_users(Path("users.json")) as current:
+with editing_users(Path("users.json")) as current:
     current[0] = current[0].with_user("\xe4lice", Secret("secret"), iterations=4096)
 """
 

@@ -50,7 +50,7 @@ def change(server: Server, rules: Path, text: str) -> None:
     rules.write_text(text)
     authorizer: Any = server.runtime._authorizer
     for _ in range(3):
-        server.on_loop(authorizer.look)
+        server.on_loop(authorizer.reload)
 
 
 def until(is_so: Callable[[], bool]) -> None:

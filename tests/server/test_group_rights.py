@@ -159,5 +159,5 @@ def serving_again(server: Server, rules: Path, text: str) -> Server:
     rules.write_text(text)
     authorizer: Any = server.runtime._authorizer
     for _ in range(3):
-        server.on_loop(authorizer.look)
+        server.on_loop(authorizer.reload)
     return server

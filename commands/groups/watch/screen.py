@@ -118,7 +118,7 @@ def cropped(text: str, columns: int) -> str:
 
 
 def _first_lines(frame: Frame) -> list[str]:
-    """What is shown until the first snapshot is there: where it is read from, since when, and what does not answer."""
+    """Returns the lines until the first snapshot is there: which cluster is read, since when, and each wait."""
     began = f"{datetime.fromtimestamp(frame.began_at, UTC):{_TIME}} UTC"
     elapsed = format_duration(int(max(0.0, frame.now - frame.began_at)))
     facts = (f"reading groups from {frame.where}", f"since {began} ({elapsed})", _way_out(frame))

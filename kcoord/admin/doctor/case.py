@@ -1,4 +1,4 @@
-"""What is known of one group: its observations from the first snapshot to the last, and facts that snapshots do not
+"""One group as the doctor knows it: its observations from the first snapshot to the last, and facts that snapshots do not
 have."""
 
 from collections.abc import Iterable, Mapping

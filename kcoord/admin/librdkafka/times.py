@@ -73,7 +73,7 @@ def _time_of(message: Any) -> int | None:
 
 
 class _RecordReader(NamedTuple):
-    """What is done with each record, and how refusals name it."""
+    """The function that handles each record, and the name of its request in refusals."""
 
     take: Callable[[Position, Any], None]
     what: str

@@ -268,18 +268,18 @@ def _members(group: str, count: int, relayed: RelayedCluster) -> Iterator[None]:
         yield
 
 
-def test_members_after_the_batch_that_was_interrupted_stay(place: RelayedCluster) -> None:
+def test_members_after_the_batch_that_was_interrupted_stay(relayed: RelayedCluster) -> None:
     count = 2 * MEMBERS_AT_ONCE + 1
-    with _members("crowd", count, place):
-        told = interrupted(
-            place,
+    with _members("crowd", count, relayed):
+        result = interrupted(
+            relayed,
             *("groups", "remove-member", "crowd", "--all-members", "--execute"),
             at=(LEAVE_GROUP, 1),
             signals=(signal.SIGINT,),
         )
-    assert told.exit_code == 130
-    assert told.counts == {"done": MEMBERS_AT_ONCE, "untried": count - MEMBERS_AT_ONCE}
-    assert LEAVE_GROUP not in told.sent_after
+    assert result.exit_code == 130
+    assert result.counts == {"done": MEMBERS_AT_ONCE, "untried": count - MEMBERS_AT_ONCE}
+    assert LEAVE_GROUP not in result.sent_after
 
 
 def test_removing_members_says_whether_they_are_gone(relayed: RelayedCluster) -> None:

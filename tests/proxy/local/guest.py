@@ -63,7 +63,7 @@ class Guest:
     async def reply_to(self, asked: "SentRequest") -> Any:
         assert not isinstance(asked.decision, Pass), "the proxy passes it on"
         async with asyncio.timeout(_TIMEOUT):
-            _, response = asked.client_codec.response((await asked.answered)[_LENGTH:])
+            _, response = asked.client_codec.decode_response((await asked.answered)[_LENGTH:])
         return response
 
     def leave(self) -> None:
