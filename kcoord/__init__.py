@@ -1,19 +1,43 @@
 """kcoord: a Kafka-compatible group coordinator, an embedded cluster, a proxy and an admin CLI. This page is the map.
 
-The road of a request, and the module of each hop:
+The road of a request through `kcoord serve`, function by function:
 
-    bytes ─ server/connection ─ protocol/frames ─ protocol/codec ─ server/dispatch ─ api/*.to_request
-                                                                │  a request: version-free
-                                                   broker/* or groups/* decides: PURE
-                                                                │  a reply: version-free; of groups also records
-                                                                │  server/groups: records ─► offsets_log/group_log
-    bytes ─ server/connection ─ protocol/frames ─ protocol/codec ─ server/dispatch
+     1  server/listener/acceptor            Acceptor._accept: a connection, if the limits allow it; over TLS or with a
+                                            login by secure_listener and pre_auth_connection first
+     2  server/fast_path/caching_connection CachingConnection.data_received: bytes come. A frame that is in the cache is
+                                            answered from it, and steps 3 to 8 are skipped
+     3  server/connection/connection        Connection._accept_chunk: protocol/frames FrameSplitter makes frames of it
+     4  server/connection/event_round       EventRound.defer_decide, EventRound._run: what one iteration of the loop
+                                            brought is decided, flushed and sent, in this order
+     5  server/cluster_runtime              ClusterRuntime.decide, with a ticket that names the request
+     6  server/dispatch/dispatch            Dispatch.decide: the route of API and version (dispatch/routes Route.read);
+                                            protocol/codec checks the body (validate) before kio reads it;
+                                            api/<name> to_request makes a request without a version;
+                                            authorization/authorizing_dispatch checks the rules, if there are any
+     7  groups/coordinator                  Coordinator.join, sync, heartbeat, commit …: PURE. Returns Effects:
+                                            replies and records
+        broker/*                            the other APIs: PURE too. Produce and look-ups by time go on in slices
+                                            (connection/sliced_requests SlicedRequests)
+     8  server/groups/group_runtime         GroupRuntime.append_effects: records go to offsets_log/group_log
+                                            GroupLog.append, and from there to storage/segment_files
+     9  server/cluster_runtime              ClusterRuntime.flush: no answer leaves before its records are written (D4);
+                                            a failure unloads the groups (GroupRuntime._unload), which are read again
+    10  server/dispatch/routes              Route.encode_response; server/connection/connection Connection._send
+        server/connection/pending_requests  PendingRequests.park: a join, sync or fetch that waits;
+                                            PendingRequests.answer, when another request or time brings its reply
 
-and through the proxy, where most of it is passed on as it is:
+The four files in which all timing is: connection/event_round (which work one iteration of the loop does),
+groups/deadlines (instants, as data: Deadlines.next), cluster_runtime (ClusterRuntime._arm sets one timer,
+ClusterRuntime._tick fires it) and connection/draining (DeferredExpiry: after a pause, what has arrived is read before a
+session expires). server/maintenance does what is due now and then.
 
-    bytes ─ proxy/forwarding/downstream_connection ─ interceptors: guards, observing, local ─► a coordinator of its own
-                                        │  what passes
-    bytes ◄─ addresses rewritten ─ proxy/forwarding/upstream_connection ◄─ a broker
+Through `kcoord proxy`:
+
+     1  proxy/forwarding/downstream_connection  DownstreamConnection.data_received: frames pass as they come, unless
+     2  proxy/forwarding/interceptor_chain      intercept shows them to guards, observers and proxy/local, which may
+                                                refuse, change or handle them; local's take the road above from 5 on
+     3  proxy/forwarding/upstream_connection    UpstreamConnection.data_received: answers pass as they come, but for
+                                                addresses (proxy/forwarding/rewriting rewrite)
 
     folder or file   what is in it
     errors           Kafka's error codes

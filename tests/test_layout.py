@@ -1,5 +1,6 @@
 """The repository as pyproject.toml and the docs describe it."""
 
+import ast
 import re
 import subprocess
 import sys
@@ -37,6 +38,35 @@ def test_the_map_names_every_package() -> None:
     files = {path.stem for path in (_root / "kcoord").glob("*.py")} - {"__init__"}
     missing = [name for name in folders | files if name not in kcoord.__doc__]
     assert not missing
+
+
+def test_every_function_that_the_map_names_exists() -> None:
+    """The road names a module by its path below kcoord, and behind it functions of that module or of its classes."""
+    import kcoord
+
+    assert kcoord.__doc__ is not None
+    named = set(re.findall(r"\b([A-Z]\w+)\.(_?[a-z]\w+)", kcoord.__doc__))
+    assert len(named) > 15
+    sources = [path.read_text() for path in (_root / "kcoord").rglob("*.py")]
+    defined = {
+        (node.name, each.name)
+        for source in sources
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.ClassDef)
+        for each in node.body
+        if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef)
+    }
+    assert named - defined == set()
+    folders = "server|proxy|broker|groups|connection|dispatch|authorization|offsets_log|storage"
+    modules = re.findall(rf"\b((?:{folders})/[a-z_/]+)\b", kcoord.__doc__)
+    missing = [name for name in modules if not _is_module(name)]
+    assert missing == []
+
+
+def _is_module(name: str) -> bool:
+    """Returns whether a path below kcoord, or below kcoord/server, is a module or a package."""
+    bases = (_root / "kcoord", _root / "kcoord" / "server")
+    return any((base / f"{name.rstrip('/')}.py").exists() or (base / name).is_dir() for base in bases)
 
 
 def test_the_page_of_the_protocol_is_what_the_table_says() -> None:

@@ -1,5 +1,4 @@
-"""One group as the doctor knows it: its observations from the first snapshot to the last, and facts that snapshots do not
-have."""
+"""One group as the doctor knows it: its observations from the first snapshot to the last, and other facts."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
