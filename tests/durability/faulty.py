@@ -161,7 +161,7 @@ def main() -> None:
         filesystem = ForgetfulFilesystem(Path(plan.folder), Path(plan.synced_copy))
     answering = _round_that_answers_first if plan.answers_first else _round
     sys.argv[0:2] = ["kcoord"]
-    with patch.object(segment_files, "System", lambda: filesystem), patch.object(EventRound, "_round", answering):
+    with patch.object(segment_files, "Filesystem", lambda: filesystem), patch.object(EventRound, "_run", answering):
         runpy.run_module("kcoord.commands")
 
 

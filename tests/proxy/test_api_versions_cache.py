@@ -34,7 +34,7 @@ def test_it_is_the_broker_whose_port_it_is_that_tells() -> None:
 
 
 def test_each_version_is_answered_as_the_broker_would_and_asked_for_once() -> None:
-    with FakeCluster() as cluster, proxying(cluster.start(1), listener=LISTENER, look_interval=600) as scene:
+    with FakeCluster() as cluster, proxying(cluster.start(1), listener=LISTENER, refresh_interval=600) as scene:
         before = cluster.asked[1, API_VERSIONS]
         for _ in range(5):
             for version in (0, 4):
@@ -46,7 +46,7 @@ def test_each_version_is_answered_as_the_broker_would_and_asked_for_once() -> No
 def test_what_a_stranger_sends_goes_to_no_broker_and_nobody_logs_in_for_it() -> None:
     with FakeCluster() as cluster:
         endpoints = [cluster.start(node_id) for node_id in (1, 2, 3)]
-        with proxying(*endpoints, listener=LISTENER, look_interval=600) as scene:
+        with proxying(*endpoints, listener=LISTENER, refresh_interval=600) as scene:
             cluster.asked.clear()
             for _ in range(10):
                 with closing(socket_to(bootstrap(scene))) as stranger:

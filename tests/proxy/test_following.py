@@ -289,7 +289,7 @@ def test_nobody_upstream_is_said_at_the_start() -> None:
 def test_a_port_that_could_not_be_had_is_tried_again_when_its_broker_is_told_of_again(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with FakeCluster() as cluster, proxying(cluster.start(1), look_interval=600) as scene:
+    with FakeCluster() as cluster, proxying(cluster.start(1), refresh_interval=600) as scene:
 
         def bind(node_id: int, port: int) -> None:
             raise CannotProxy("too many open files")

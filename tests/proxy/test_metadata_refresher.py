@@ -124,7 +124,7 @@ def test_a_broker_that_hung_up_between_two_looks_and_is_there_is_not_silent(capl
 def test_who_begins_and_reaches_nobody_is_one_line_whoever_is_tried_first(caplog: pytest.LogCaptureFixture) -> None:
     with FakeCluster() as cluster:
         endpoints = [cluster.start(node_id) for node_id in (1, 2, 3)]
-        with proxying(*endpoints, look_interval=600) as scene:
+        with proxying(*endpoints, refresh_interval=600) as scene:
             for endpoint in endpoints:
                 cluster.stop(endpoint)
             for _ in range(4):

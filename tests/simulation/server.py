@@ -211,9 +211,8 @@ class Server:
             compacted = self._environment.rng.choice(partitions)
             overtaken = self._runtime.superseded_in(compacted.index)
             self._compaction = compact(compacted.log, overtaken, now_ms=at.wall_ms, delete_retention_ms=retention_ms)
-            with patch.object(
-                cleaner, "_LOOK_BYTES", self._environment.rng.choice([1, 1 << 14])
-            ):  # logs are small here
+            lookup_cost = self._environment.rng.choice([1, 1 << 14])  # logs are small here
+            with patch.object(cleaner, "_LOOKUP_COST_BYTES", lookup_cost):
                 self._go_on_compacting()
 
     def _go_on_compacting(self) -> None:
