@@ -165,7 +165,7 @@ def test_what_is_behind_a_torn_batch_is_one_range(folder: Path) -> None:
     content = bytearray(segment.path.read_bytes())
     content[POSITIONS[10] + 8] = 0x7F  # its length
     segment.path.write_bytes(content)
-    rows = decoded(folder, most_bytes=1)
+    rows = decoded(folder, max_bytes=1)
     assert len(rows["scanned"]) == 10
     assert [row["position"] for row in rows["rejected"]] == [POSITIONS[10]]
     assert len(rows["commits"]) == sum(1 + turn % 7 for turn in range(10))

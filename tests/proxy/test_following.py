@@ -111,7 +111,7 @@ class Scene:
 
 @contextmanager
 def proxying(*upstream: Endpoint, **changes: Any) -> Iterator[Scene]:
-    proxy = Proxy(ProxySetup(upstream=upstream, **{"look_interval": 0.2, **changes}))
+    proxy = Proxy(ProxySetup(upstream=upstream, **{"refresh_interval": 0.2, **changes}))
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever)
     thread.start()

@@ -293,7 +293,7 @@ def test_an_idle_connection_to_the_coordinator_ends_without_the_client_noticing(
 @pytest.fixture
 def restless(monkeypatch: pytest.MonkeyPatch) -> None:
     """Loads a lost journal again without a pause."""
-    monkeypatch.setattr(cluster_runtime, "REST", 0.0)
+    monkeypatch.setattr(cluster_runtime, "IDLE_INTERVAL", 0.0)
     monkeypatch.setattr(maintenance, "IDLE_INTERVAL", 0.0)
 
 

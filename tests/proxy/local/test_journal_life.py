@@ -124,7 +124,7 @@ class Life:
 
 @pytest.mark.parametrize("seed", range(12))
 def test_what_was_acknowledged_is_there_whatever_happened(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cluster_runtime, "REST", 0.0)
+    monkeypatch.setattr(cluster_runtime, "IDLE_INTERVAL", 0.0)
     monkeypatch.setattr(maintenance, "IDLE_INTERVAL", 0.0)
 
     async def play() -> None:
