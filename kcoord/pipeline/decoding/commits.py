@@ -165,7 +165,7 @@ def _one_by_one(records: Records, rows: Integers) -> tuple[dict[int, dict[str, A
 
 
 def _row(records: Records, row: int) -> dict[str, Any]:
-    """Decodes one record. Raises BadRecord."""
+    """Decodes one record. Raises UnreadableRecord."""
     key, content = records.key(row), records.value(row)
     assert key is not None
     number, names = read_key(key)

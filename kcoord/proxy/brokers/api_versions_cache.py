@@ -91,7 +91,7 @@ class ApiVersionsCache:
         try:
             async with asyncio.timeout(timeout):
                 cached = CachedApiVersions(endpoint, await connection.exchange(request[4:]))
-            cached.response_to(0, api_version, {})  # raises BadBody if it cannot be read
+            cached.response_to(0, api_version, {})  # raises CorruptMessage if it cannot be read
         except (Disconnected, TimeoutError, CorruptMessage, BadFrame) as error:
             raise CannotConnect(f"{endpoint} does not answer ApiVersions: {error}") from None
         finally:

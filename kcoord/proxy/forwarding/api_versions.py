@@ -32,7 +32,7 @@ Limits = Mapping[int, range]
 
 
 def intersect_versions(frame: bytes, api_version: int, limits: Limits) -> bytes:
-    """Intersects the answer's ranges with the limits; an API whose range becomes empty is left out. Raises BadBody."""
+    """Intersects the answer's ranges with the limits, without APIs whose range is empty. Raises CorruptMessage."""
     try:
         _, code = _START.unpack_from(frame)
         if api_version < _FIRST_FLEXIBLE or code == ErrorCode.unsupported_version:

@@ -31,7 +31,7 @@ class FetchScanner:
         self.is_at_tail = False
 
     def feed(self, chunk: bytes, position: int, end: int) -> int:
-        """Returns the position up to which bytes belong before the tail: `end`, unless `is_at_tail`. Raises BadBody."""
+        """Returns where the tail of the response begins, or `end` if it has not come yet. Raises CorruptMessage."""
         step = self._steps.send
         position += self._skipped
         try:

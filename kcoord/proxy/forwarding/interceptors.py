@@ -10,8 +10,8 @@ them. An interceptor names the APIs whose requests it wants to see whole, and de
               have their answers, since a broker too works on one request of a connection at a time. No further request
               of the client is processed until `ClientInfo.answer` is called.
 
-Hooks are called in the event loop and must not block. A hook may raise BadBody for a request that it cannot read: the
-client is then hung up on.
+Hooks are called in the event loop and must not block. A hook may raise CorruptMessage for a request that it cannot
+read: the client is then hung up on.
 """
 
 from collections.abc import Callable, Mapping, Sequence

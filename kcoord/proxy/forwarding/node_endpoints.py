@@ -32,17 +32,17 @@ class _NodeEndpoint(NamedTuple):
 
 
 def brokers_in(tail: bytes) -> dict[int, Endpoint]:
-    """Returns the brokers that the tail names. Raises BadBody."""
+    """Returns the brokers that the tail names. Raises CorruptMessage."""
     return {each.node_id: each.endpoint for each in _node_endpoints(_tagged_fields(tail)) if each.has_address}
 
 
 def rewrite(tail: bytes, endpoint_of: EndpointOf) -> bytes:
-    """Replaces all endpoints in the tail, whose size may change. Raises BadBody."""
+    """Replaces all endpoints in the tail, whose size may change. Raises CorruptMessage."""
     return _encode_fields(_rewritten_fields(_tagged_fields(tail), endpoint_of))
 
 
 def rewrite_same_length(tail: bytes, endpoint_of: EndpointOf) -> bytes:
-    """Replaces or removes all endpoints in the tail, whose size stays the same. Raises BadBody."""
+    """Replaces or removes all endpoints in the tail, whose size stays the same. Raises CorruptMessage."""
     fields = _tagged_fields(tail)
     others = {tag: content for tag, content in fields.items() if tag != _NODE_ENDPOINTS}
     return (

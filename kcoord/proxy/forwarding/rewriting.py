@@ -81,7 +81,7 @@ def names_all_brokers(api_key: int) -> bool:
 
 
 def find_addresses(frame: bytes, api_key: int, api_version: int) -> ResponseWithAddresses | None:
-    """Finds the addresses in an answer; None if it has none. Raises BadBody."""
+    """Finds the addresses in an answer; None if it has none. Raises CorruptMessage."""
     return _with_tail(frame, api_key, api_version) if api_key in _IN_TAGS else _with_hosts(frame, api_key, api_version)
 
 

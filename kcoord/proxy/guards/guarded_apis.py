@@ -259,7 +259,7 @@ def sought_coordinator(api: GuardedApi, request: Any) -> GuardedApi | None:
 
 
 def is_from_replica(frame: bytes, api_version: int) -> bool:
-    """Whether a Fetch claims to come from a follower replica. Raises BadBody.
+    """Whether a Fetch claims to come from a follower replica. Raises CorruptMessage.
 
     Such a Fetch acknowledges all earlier records, so the leader moves the high watermark and the ISR. Most are from
     consumers, so no more of the request is parsed than needed.

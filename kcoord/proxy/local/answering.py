@@ -39,7 +39,7 @@ class BrokerEndpoint(NamedTuple):
 
 
 def find_coordinator(request: Request, endpoint: BrokerEndpoint | None) -> list[bytes] | None:
-    """Answers FindCoordinator for groups; None for other key types, which the upstream answers. Raises BadBody.
+    """Answers FindCoordinator for groups; None for other key types, which the upstream answers. Raises CorruptMessage.
 
     All keys of a request have the same type (KIP-699).
     """

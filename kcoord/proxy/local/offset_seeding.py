@@ -60,7 +60,7 @@ class OffsetSeeder:
         self._under_way: dict[str, asyncio.Task[bool]] = {}
 
     def groups_to_check(self, request: Request) -> list[str]:
-        """Returns the groups in a request that match the pattern. Raises BadBody."""
+        """Returns the groups in a request that match the pattern. Raises CorruptMessage."""
         return [group_id for group_id in groups_in(request) if group_id and self._pattern.fullmatch(group_id)]
 
     def refusal(self, group_ids: Sequence[str]) -> ErrorCode | None:
@@ -132,7 +132,7 @@ class OffsetSeeder:
 
 
 def groups_in(request: Request) -> list[str]:
-    """Returns the groups in a request of the APIs that take groups over. Raises BadBody."""
+    """Returns the groups in a request of the APIs that take groups over. Raises CorruptMessage."""
     if request.api_key not in _SEEDING_APIS:
         return []
     _, entity = decode_request(request.frame, request.api_key, request.api_version)
