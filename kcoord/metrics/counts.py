@@ -1,8 +1,8 @@
 """Counters as plain numbers, as cheap as possible: the hot path adds to them.
 
 Theory of operation. A heartbeat takes some 6 µs, which leaves room for one or two additions, not for a clock reading
-and a binary search. But members repeat requests and get the very same reply (server/dispatch/routes.py): what to add
-for that reply is computed once and cached, as a Tally. And all answers of one event-loop round are sent together
+and a binary search. But members repeat requests and get the very same reply (server/fast_path): what to add for
+that reply is computed once and cached, as a Tally. And all answers of one event-loop round are sent together
 (server/connection/event_round.py), once their records are flushed. They all took from the start of the round until
 then, so one clock reading and one bucket search serve all of them.
 

@@ -13,8 +13,8 @@ from kcoord.server.clock import now_ms
 from kcoord.server.cluster_runtime import ClusterRuntime
 from kcoord.server.connection.connection import Connection
 from kcoord.server.dispatch.dispatch import Answer
-from kcoord.server.dispatch.routes import ClientSession
 from kcoord.server.fast_path.caching_connection import CachingConnection
+from kcoord.server.fast_path.client_session import ClientSession
 from kcoord.server.listener.acceptor import Acceptor, OnAccept
 from kcoord.server.preloading import preload_server
 from kcoord.server.setup import Setup, address, bind, close_all, make_cluster

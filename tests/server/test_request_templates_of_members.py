@@ -15,7 +15,9 @@ from kcoord.client.client import Client
 from kcoord.client.kio_codec import build_entity
 from kcoord.protocol.codec import decode_response, encode_request, request_type
 from kcoord.protocol.headers import RequestHeader
-from kcoord.server.dispatch.routes import START, ClientSession, RequestTemplate, route_for
+from kcoord.server.dispatch.routes import route_for
+from kcoord.server.fast_path.client_session import ClientSession
+from kcoord.server.fast_path.request_template import START, RequestTemplate
 from tests.server.conftest import Serve
 from tests.server.test_serving_groups import DESCRIBE_GROUPS, JOIN_GROUP, SESSION, SYNC_GROUP, quick
 

@@ -16,7 +16,8 @@ from kcoord.protocol.headers import RequestHeader
 from kcoord.security.rules import Operation
 from kcoord.server.authorization.permissions import Authorizer, Guard, Permissions
 from kcoord.server.dispatch.dispatch import Dispatch, Outcome, outcome_of
-from kcoord.server.dispatch.routes import ClientSession, Route
+from kcoord.server.dispatch.routes import Route
+from kcoord.server.fast_path.client_session import ClientSession
 from kcoord.tickets import Ticket
 
 if TYPE_CHECKING:

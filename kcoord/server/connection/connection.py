@@ -25,7 +25,7 @@ from kcoord.protocol.frames import LENGTH_BYTES, FrameSplitter
 from kcoord.protocol.validate import CorruptMessage
 from kcoord.server.connection.connection_host import ConnectionHost
 from kcoord.server.dispatch.dispatch import Answer, HangUp, Park, UnsupportedRequest
-from kcoord.server.dispatch.routes import ClientSession
+from kcoord.server.fast_path.client_session import ClientSession
 from kcoord.tickets import Ticket
 
 log = logging.getLogger("kcoord.server")

@@ -19,7 +19,9 @@ from kcoord.broker.cluster import Cluster, Node, RequestContext
 from kcoord.groups.instant import Instant
 from kcoord.metrics.reasons import CloseReason
 from kcoord.protocol.headers import CORRELATION_ID, RequestHeader, read_request_start
-from kcoord.server.dispatch.routes import CORRELATION, START, ClientSession, RequestTemplate, Route, route_for
+from kcoord.server.dispatch.routes import Route, route_for
+from kcoord.server.fast_path.client_session import ClientSession
+from kcoord.server.fast_path.request_template import CORRELATION, START, RequestTemplate
 from kcoord.server.fast_path.response_cache import (
     CachedCommitFrame,
     CachedHeartbeatFrame,

@@ -8,12 +8,12 @@ valid:
 
     bytes ─ same frame? ─ still valid? ─ same response, with the new correlation id
 
-Otherwise it is processed like any other frame. Frames are unpacked as RequestTemplate does it (dispatch/routes.py), but
-the function is copied here: by the next time, every object of a thousand members has left the processor's cache. The
-response to a heartbeat may leave at once, because the records that it depends on were flushed before the frame was
-read. A commit waits for the event round, and its response for the flush of its offsets (connection/event_round.py).
-When a large group is rebalanced, all its members but one wait for others, twice: their joins and syncs are parked where
-they are read. One that must be decided is decided at once, since the others wait for it.
+Otherwise it is processed like any other frame. Frames are unpacked as RequestTemplate does it, but its function is
+copied here: by the next time, every object of a thousand members has left the processor's cache. The response to a
+heartbeat may leave at once, because the records that it depends on were flushed before the frame was read. A commit
+waits for the event round, and its response for the flush of its offsets (connection/event_round.py). When a large group
+is rebalanced, all its members but one wait for others, twice: their joins and syncs are parked where they are read. One
+that must be decided is decided at once, since the others wait for it.
 """
 
 from typing import TYPE_CHECKING, Final
@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final
 from kcoord.groups.instant import Instant
 from kcoord.metrics.counts import NO_TALLY
 from kcoord.protocol.frames import LENGTH_BYTES, LENGTH_PREFIX
-from kcoord.server.dispatch.routes import FIXED, VARIABLE
+from kcoord.server.fast_path.request_template import FIXED, VARIABLE
 from kcoord.tickets import Ticket, Waits
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
         PrevalidatedRebalanceRequest,
     )
     from kcoord.groups.replies import SyncReply
-    from kcoord.server.dispatch.routes import RequestTemplate
+    from kcoord.server.fast_path.request_template import RequestTemplate
     from kcoord.server.groups.group_runtime import RepeatedCommitAppender
 
 HEAD: Final = slice(0, 8)  # of a frame with its length prefix: length, API key and version

@@ -24,7 +24,8 @@ from kcoord.server.cluster_runtime import ClusterRuntime
 from kcoord.server.connection.connection import Connection
 from kcoord.server.dispatch.dispatch import Answer, Outcome, Park
 from kcoord.server.dispatch.reply_errors import first_error
-from kcoord.server.dispatch.routes import ClientSession, Route
+from kcoord.server.dispatch.routes import Route
+from kcoord.server.fast_path.client_session import ClientSession
 from kcoord.server.fast_path.response_cache import CachedRebalanceFrame, CachedResponseFrame
 from kcoord.server.runtime import Runtime
 from kcoord.storage.filesystem import Filesystem
