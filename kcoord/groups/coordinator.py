@@ -211,7 +211,7 @@ class Coordinator(Registry):
         group, member = self._known_member(request.group_id, request.member_id)
         if group is None or member is None or request.instance_id not in (None, member.instance_id):
             return None
-        return None if request.lacks_protocol else PrevalidatedSync(group, member, request)
+        return None if request.lacks_protocol or request.plan else PrevalidatedSync(group, member, request)
 
     def prevalidate_heartbeat(self, request: Heartbeat, reply: HeartbeatReply) -> PrevalidatedHeartbeat | None:
         group = self._stable_group(request)

@@ -16,7 +16,7 @@ from kcoord.groups.classic.state import State
 from kcoord.groups.coordinator import Coordinator
 from kcoord.groups.effects import NO_EFFECTS, Effects, answer
 from kcoord.groups.records import RepeatedCommit
-from kcoord.groups.replies import JoinReply
+from kcoord.groups.replies import JoinReply, SyncReply
 from kcoord.groups.requests import Heartbeat, Join, Sync
 from kcoord.tickets import WAITS, Ticket
 from tests.groups.commits import Line, commit_of
@@ -293,3 +293,14 @@ def test_a_static_member_that_was_replaced_does_not_stand_any_more() -> None:
     ticket = Ticket(next(life.scene._tickets) - 2)
     beat: Any = life.scene.answers[ticket]
     assert beat.error_code is ErrorCode.unknown_member_id
+
+
+def test_a_sync_with_a_plan_is_never_prevalidated(life: Life) -> None:
+    """If a plan comes again in a Stable group, its size is checked, which a prevalidated sync does not."""
+    coordinator, generation = life.scene.coordinator, life.generation
+    request = Sync("g", life.ids[0], None, generation, None, None, {life.ids[0]: b"all"})
+    ((_, reply),) = coordinator.sync(request, Ticket(10_000), life.scene.at()).replies
+    assert isinstance(reply, SyncReply)
+    assert reply.error_code is ErrorCode.none
+    assert coordinator.prevalidate_sync(request, reply) is None
+    assert coordinator.prevalidate_sync(request._replace(plan={}), reply) is not None
