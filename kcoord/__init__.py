@@ -5,7 +5,8 @@ The road of a request through `kcoord serve`, function by function:
      1  server/listener/acceptor            Acceptor._accept: a connection, if the limits allow it; over TLS or with a
                                             login by secure_listener and pre_auth_connection first
      2  server/fast_path/caching_connection CachingConnection.data_received: bytes come. A frame that is in the cache is
-                                            answered from it, and steps 3 to 8 are skipped
+                                            answered from it, and steps 3 to 8 are skipped:
+                                            fast_path/__init__ has the table of all caches
      3  server/connection/connection        Connection._accept_chunk: protocol/frames FrameSplitter makes frames of it
      4  server/connection/event_round       EventRound.defer_decide, EventRound._run: what one iteration of the loop
                                             brought is decided, flushed and sent, in this order
