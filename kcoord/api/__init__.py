@@ -1,4 +1,4 @@
-"""The Kafka APIs that are served: `table.py` lists them, and each has a file with these functions.
+"""The Kafka APIs that are served: `table.py` lists them, and each has a file that exports `API` (contract.py):
 
     to_request     converts a kio entity of any served version to a version-free request
     decide         decides the request

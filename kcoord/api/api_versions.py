@@ -4,6 +4,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
+from kcoord.api.contract import broker_api
 from kcoord.api.table import API_VERSIONS, SERVED, Api
 from kcoord.errors import ErrorCode
 
@@ -61,3 +62,6 @@ def refuse_version() -> ApiVersionsReply:
 
 def _range(api: Api) -> ApiRange:
     return ApiRange(api_key=api.key, min_version=api.announced_from, max_version=api.versions[-1])
+
+
+API = broker_api(to_request=to_request, decide=None)

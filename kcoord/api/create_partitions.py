@@ -2,10 +2,8 @@
 
 from typing import Any
 
-from kcoord.broker.topics import CreatePartitions, GrowingTopic
-from kcoord.broker.topics import create_partitions as decide
-
-__all__ = ["decide", "to_request"]
+from kcoord.api.contract import broker_api
+from kcoord.broker.topics import CreatePartitions, GrowingTopic, create_partitions
 
 
 def to_request(entity: Any) -> CreatePartitions:
@@ -19,3 +17,6 @@ def _growth(topic: Any) -> GrowingTopic:
         count=topic.count,
         assignments=None if chosen is None else tuple(assignment.broker_ids for assignment in chosen),
     )
+
+
+API = broker_api(to_request=to_request, decide=create_partitions)

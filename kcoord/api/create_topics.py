@@ -2,10 +2,8 @@
 
 from typing import Any
 
-from kcoord.broker.topics import CreateTopics, NewTopic
-from kcoord.broker.topics import create_topics as decide
-
-__all__ = ["decide", "to_request"]
+from kcoord.api.contract import broker_api
+from kcoord.broker.topics import CreateTopics, NewTopic, create_topics
 
 
 def to_request(entity: Any) -> CreateTopics:
@@ -20,3 +18,6 @@ def _new_topic(topic: Any) -> NewTopic:
         assignments=tuple((assignment.partition_index, assignment.broker_ids) for assignment in topic.assignments),
         configs=tuple((config.name, config.value) for config in topic.configs),
     )
+
+
+API = broker_api(to_request=to_request, decide=create_topics)

@@ -2,10 +2,8 @@
 
 from typing import Any
 
-from kcoord.broker.offsets import DeleteRecords, TopicDeletions
-from kcoord.broker.offsets import delete_records as decide
-
-__all__ = ["decide", "to_request"]
+from kcoord.api.contract import broker_api
+from kcoord.broker.offsets import DeleteRecords, TopicDeletions, delete_records
 
 
 def to_request(entity: Any) -> DeleteRecords:
@@ -18,3 +16,6 @@ def to_request(entity: Any) -> DeleteRecords:
             for topic in entity.topics
         )
     )
+
+
+API = broker_api(to_request=to_request, decide=delete_records)

@@ -2,10 +2,8 @@
 
 from typing import Any
 
-from kcoord.broker.topics import DeleteTopics, TopicToDelete
-from kcoord.broker.topics import delete_topics as decide
-
-__all__ = ["decide", "to_request"]
+from kcoord.api.contract import broker_api
+from kcoord.broker.topics import DeleteTopics, TopicToDelete, delete_topics
 
 
 def to_request(entity: Any) -> DeleteTopics:
@@ -14,3 +12,6 @@ def to_request(entity: Any) -> DeleteTopics:
     return DeleteTopics(
         topics=tuple(TopicToDelete(name=topic.name, topic_id=topic.topic_id) for topic in entity.topics)
     )
+
+
+API = broker_api(to_request=to_request, decide=delete_topics)

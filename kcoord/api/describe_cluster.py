@@ -2,10 +2,8 @@
 
 from typing import Any
 
-from kcoord.broker.describe_cluster import DescribeCluster, EndpointType
-from kcoord.broker.describe_cluster import describe_cluster as decide
-
-__all__ = ["decide", "to_request"]
+from kcoord.api.contract import broker_api
+from kcoord.broker.describe_cluster import DescribeCluster, EndpointType, describe_cluster
 
 
 def to_request(entity: Any) -> DescribeCluster:
@@ -13,3 +11,6 @@ def to_request(entity: Any) -> DescribeCluster:
         include_operations=entity.include_cluster_authorized_operations,
         endpoint_type=getattr(entity, "endpoint_type", EndpointType.BROKERS),
     )
+
+
+API = broker_api(to_request=to_request, decide=describe_cluster)

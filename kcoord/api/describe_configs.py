@@ -2,10 +2,8 @@
 
 from typing import Any
 
-from kcoord.broker.describe_configs import DescribeConfigs, RequestedResource
-from kcoord.broker.describe_configs import describe_configs as decide
-
-__all__ = ["decide", "to_request"]
+from kcoord.api.contract import broker_api
+from kcoord.broker.describe_configs import DescribeConfigs, RequestedResource, describe_configs
 
 
 def to_request(entity: Any) -> DescribeConfigs:
@@ -21,3 +19,6 @@ def to_request(entity: Any) -> DescribeConfigs:
         include_synonyms=entity.include_synonyms,
         include_documentation=getattr(entity, "include_documentation", False),
     )
+
+
+API = broker_api(to_request=to_request, decide=describe_configs)

@@ -4,12 +4,11 @@ from dataclasses import replace
 from typing import Any
 
 from kcoord.api.caller import Caller
+from kcoord.api.contract import group_api
 from kcoord.errors import ErrorCode
 from kcoord.groups.coordinator import Coordinator
 from kcoord.groups.replies import OPERATIONS_NOT_ASKED_FOR, DescribedGroup, DescribeGroupsReply
 from kcoord.groups.requests import DescribeGroups
-
-decide = Coordinator.describe_groups
 
 
 def to_request(entity: Any, caller: Caller) -> DescribeGroups:
@@ -31,3 +30,6 @@ def _with_error(group: DescribedGroup) -> DescribedGroup:
 def _without_error(group: DescribedGroup) -> DescribedGroup:
     is_missing = group.error_code is ErrorCode.group_id_not_found
     return replace(group, error_code=ErrorCode.none) if is_missing else group
+
+
+API = group_api(to_request=to_request, decide=Coordinator.describe_groups, to_response=to_response)

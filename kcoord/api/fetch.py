@@ -3,11 +3,12 @@
 from typing import Any, Final
 from uuid import UUID
 
+from kcoord.api.contract import broker_api
 from kcoord.broker.fetch_sessions import CLOSING_EPOCH, NO_SESSION, FetchSessions, PartitionKey, RequestedPartition
 from kcoord.broker.fetching import Fetch, Waiting, finish
 from kcoord.broker.fetching import fetch as decide
 
-__all__ = ["FetchSessions", "Waiting", "decide", "finish", "to_request"]
+__all__ = ["API", "FetchSessions", "Waiting", "decide", "finish"]
 
 
 _NIL_ID: Final = UUID(int=0)
@@ -47,3 +48,6 @@ def _topic(topic: Any, is_by_id: bool) -> str | UUID:
         return topic.topic_id or _NIL_ID
     name: str = topic.topic
     return name
+
+
+API = broker_api(to_request=to_request, decide=None)

@@ -3,11 +3,9 @@
 from dataclasses import dataclass
 from typing import Any
 
-from kcoord.broker.describe_cluster import Coordinator, FindCoordinator, FindCoordinatorReply, KeyType
-from kcoord.broker.describe_cluster import find_coordinator as decide
+from kcoord.api.contract import broker_api
+from kcoord.broker.describe_cluster import Coordinator, FindCoordinator, FindCoordinatorReply, KeyType, find_coordinator
 from kcoord.errors import ErrorCode
-
-__all__ = ["decide", "to_request", "to_response", "transactional_ids"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,3 +48,6 @@ def _single(coordinator: Coordinator, throttle_time: float) -> _Single:
 def _error_text(error: ErrorCode) -> str:
     """Returns Kafka's message for an error, which is "NONE" for success."""
     return "NONE" if error is ErrorCode.none else f"{error.name.replace('_', ' ').capitalize()}."
+
+
+API = broker_api(to_request=to_request, decide=find_coordinator, to_response=to_response)

@@ -3,11 +3,9 @@
 from typing import Any
 
 from kcoord.api.caller import Caller
+from kcoord.api.contract import group_api
 from kcoord.groups.coordinator import Coordinator
 from kcoord.groups.requests import Heartbeat
-
-decide = Coordinator.heartbeat
-prevalidate = Coordinator.prevalidate_heartbeat
 
 
 def to_request(entity: Any, caller: Caller) -> Heartbeat:
@@ -17,3 +15,6 @@ def to_request(entity: Any, caller: Caller) -> Heartbeat:
         instance_id=entity.group_instance_id if entity.__version__ >= 3 else None,
         generation=entity.generation_id,
     )
+
+
+API = group_api(to_request=to_request, decide=Coordinator.heartbeat, prevalidate=Coordinator.prevalidate_heartbeat)

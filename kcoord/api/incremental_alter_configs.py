@@ -2,10 +2,8 @@
 
 from typing import Any
 
-from kcoord.broker.alter_configs import Alteration, AlterConfigs, AlteredResource
-from kcoord.broker.alter_configs import alter_configs as decide
-
-__all__ = ["decide", "to_request"]
+from kcoord.api.contract import broker_api
+from kcoord.broker.alter_configs import Alteration, AlterConfigs, AlteredResource, alter_configs
 
 
 def to_request(entity: Any) -> AlterConfigs:
@@ -21,3 +19,6 @@ def _resource(resource: Any) -> AlteredResource:
             for config in resource.configs
         ),
     )
+
+
+API = broker_api(to_request=to_request, decide=alter_configs)

@@ -2,10 +2,8 @@
 
 from typing import Any
 
-from kcoord.broker.producing import InitProducerId
-from kcoord.broker.producing import init_producer_id as decide
-
-__all__ = ["decide", "to_request", "transactional_ids"]
+from kcoord.api.contract import broker_api
+from kcoord.broker.producing import InitProducerId, init_producer_id
 
 
 def to_request(entity: Any) -> InitProducerId:
@@ -19,3 +17,6 @@ def to_request(entity: Any) -> InitProducerId:
 def transactional_ids(request: InitProducerId) -> tuple[str, ...]:
     """Returns the transactional id of the request, if it has one."""
     return (request.transactional_id,) if request.transactional_id else ()
+
+
+API = broker_api(to_request=to_request, decide=init_producer_id)

@@ -3,17 +3,14 @@
 from typing import Any
 
 from kcoord.api.caller import Caller
+from kcoord.api.contract import group_api
 from kcoord.groups.classic.member import Protocols
 from kcoord.groups.classic.protocols import names
 from kcoord.groups.coordinator import Coordinator
 from kcoord.groups.replies import JoinReply
 from kcoord.groups.requests import Join
 
-decide = Coordinator.join
-prevalidate = Coordinator.prevalidate_join
-VARIABLE_FIELD = "metadata"  # the field that differs when a member repeats its request
 _PROTOCOLS = Join._fields.index("protocols")
-PER_MEMBER_FIELD = "member_id"  # the field that differs between the responses to the members of a group
 
 
 def to_request(entity: Any, caller: Caller) -> Join:
@@ -58,3 +55,14 @@ def _protocols(entity: Any) -> Protocols:
     for protocol in entity.protocols:
         protocols.setdefault(protocol.name, protocol.metadata)
     return tuple(protocols.items())
+
+
+API = group_api(
+    to_request=to_request,
+    decide=Coordinator.join,
+    prevalidate=Coordinator.prevalidate_join,
+    variable_field="metadata",
+    with_fields=with_fields,
+    per_member_field="member_id",
+    to_response=to_response,
+)

@@ -3,11 +3,10 @@
 from typing import Any
 
 from kcoord.api.caller import Caller
+from kcoord.api.contract import group_api
 from kcoord.groups.coordinator import Coordinator
 from kcoord.groups.replies import LeaveReply
 from kcoord.groups.requests import Leave, Leaving
-
-decide = Coordinator.leave
 
 
 def to_request(entity: Any, caller: Caller) -> Leave:
@@ -30,3 +29,6 @@ def to_response(reply: LeaveReply, version: int) -> LeaveReply:
     if version >= 3 or not reply.members:
         return reply
     return LeaveReply(error_code=reply.members[0].error_code)
+
+
+API = group_api(to_request=to_request, decide=Coordinator.leave, to_response=to_response)

@@ -3,11 +3,13 @@
 from typing import Any
 
 from kcoord.api.caller import Caller
+from kcoord.api.contract import group_api
 from kcoord.groups.coordinator import Coordinator
 from kcoord.groups.requests import ListGroups
-
-decide = Coordinator.list_groups
 
 
 def to_request(entity: Any, caller: Caller) -> ListGroups:
     return ListGroups(states=getattr(entity, "states_filter", ()), types=getattr(entity, "types_filter", ()))
+
+
+API = group_api(to_request=to_request, decide=Coordinator.list_groups)

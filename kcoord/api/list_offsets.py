@@ -2,11 +2,8 @@
 
 from typing import Any, Final
 
-from kcoord.broker.offsets import ListOffsets, RequestedOffset, RequestedTopicOffsets, Special
-from kcoord.broker.offsets import list_offsets as decide
-
-__all__ = ["decide", "to_request"]
-
+from kcoord.api.contract import broker_api
+from kcoord.broker.offsets import ListOffsets, RequestedOffset, RequestedTopicOffsets, Special, list_offsets
 
 _SPECIAL_SINCE: Final = (
     (11, Special.EARLIEST_PENDING_UPLOAD),
@@ -37,3 +34,6 @@ def _topic(topic: Any) -> RequestedTopicOffsets:
             for partition in topic.partitions
         ),
     )
+
+
+API = broker_api(to_request=to_request, decide=list_offsets)

@@ -2,10 +2,8 @@
 
 from typing import Any
 
-from kcoord.broker.metadata import Metadata, RequestedTopic
-from kcoord.broker.metadata import metadata as decide
-
-__all__ = ["decide", "to_request"]
+from kcoord.api.contract import broker_api
+from kcoord.broker.metadata import Metadata, RequestedTopic, metadata
 
 
 def to_request(entity: Any) -> Metadata:
@@ -23,3 +21,6 @@ def _topics(entity: Any) -> tuple[RequestedTopic, ...] | None:
     if entity.topics is None or (entity.__version__ == 0 and not entity.topics):  # version 0 has no null
         return None
     return tuple(RequestedTopic(name=topic.name, topic_id=getattr(topic, "topic_id", None)) for topic in entity.topics)
+
+
+API = broker_api(to_request=to_request, decide=metadata)

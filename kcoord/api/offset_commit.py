@@ -3,14 +3,11 @@
 from typing import Any
 
 from kcoord.api.caller import Caller
+from kcoord.api.contract import group_api
 from kcoord.errors import ErrorCode
 from kcoord.groups.coordinator import Coordinator
 from kcoord.groups.replies import NO_EPOCH, CommitReply, TopicErrors
 from kcoord.groups.requests import Commit, CommittedTopic
-
-decide = Coordinator.commit
-prevalidate = Coordinator.prevalidate_commit
-VARIABLE_FIELD = "committed_offset"  # the field that differs when a client repeats its request
 
 
 def to_request(entity: Any, caller: Caller) -> Commit:
@@ -67,3 +64,13 @@ def _topic(topic: Any, version: int) -> CommittedTopic:
 def _retention(entity: Any) -> float | None:
     seconds: float = entity.retention_time.total_seconds()
     return None if seconds == -0.001 else seconds
+
+
+API = group_api(
+    to_request=to_request,
+    decide=Coordinator.commit,
+    prevalidate=Coordinator.prevalidate_commit,
+    variable_field="committed_offset",
+    with_fields=with_fields,
+    to_response=to_response,
+)

@@ -3,10 +3,9 @@
 from typing import Any
 
 from kcoord.api.caller import Caller
+from kcoord.api.contract import group_api
 from kcoord.groups.coordinator import Coordinator
 from kcoord.groups.requests import DeleteOffsets, TopicPartitions
-
-decide = Coordinator.delete_offsets
 
 
 def to_request(entity: Any, caller: Caller) -> DeleteOffsets:
@@ -21,3 +20,6 @@ def to_request(entity: Any, caller: Caller) -> DeleteOffsets:
             for topic in entity.topics
         ),
     )
+
+
+API = group_api(to_request=to_request, decide=Coordinator.delete_offsets)

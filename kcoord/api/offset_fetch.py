@@ -4,12 +4,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from kcoord.api.caller import Caller
+from kcoord.api.contract import group_api
 from kcoord.errors import ErrorCode
 from kcoord.groups.coordinator import Coordinator
 from kcoord.groups.replies import FetchOffsetsReply, OffsetGroup, OffsetTopic
 from kcoord.groups.requests import FetchOffsets, RequestedGroup, TopicPartitions
-
-decide = Coordinator.fetch_offsets
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,3 +55,6 @@ def _requested_group(group: Any, version: int) -> RequestedGroup:
 
 def _without_topics_on_error(group: OffsetGroup) -> OffsetGroup:
     return OffsetGroup(group_id=group.group_id, error_code=group.error_code) if group.error_code else group
+
+
+API = group_api(to_request=to_request, decide=Coordinator.fetch_offsets, to_response=to_response)

@@ -2,10 +2,8 @@
 
 from typing import Any
 
-from kcoord.broker.offsets import OffsetForLeaderEpoch, RequestedEpoch, RequestedTopicEpochs
-from kcoord.broker.offsets import offset_for_leader_epoch as decide
-
-__all__ = ["decide", "to_request"]
+from kcoord.api.contract import broker_api
+from kcoord.broker.offsets import OffsetForLeaderEpoch, RequestedEpoch, RequestedTopicEpochs, offset_for_leader_epoch
 
 
 def to_request(entity: Any) -> OffsetForLeaderEpoch:
@@ -24,3 +22,6 @@ def _topic(topic: Any) -> RequestedTopicEpochs:
             for partition in topic.partitions
         ),
     )
+
+
+API = broker_api(to_request=to_request, decide=offset_for_leader_epoch)

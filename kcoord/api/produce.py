@@ -2,10 +2,8 @@
 
 from typing import Any
 
-from kcoord.broker.producing import Produce, ProducedPartition, ProducedTopic
-from kcoord.broker.producing import produce as decide
-
-__all__ = ["decide", "to_request"]
+from kcoord.api.contract import broker_api
+from kcoord.broker.producing import Produce, ProducedPartition, ProducedTopic, produce
 
 
 def to_request(entity: Any) -> Produce:
@@ -25,3 +23,6 @@ def _topic(topic: Any) -> ProducedTopic:
             ProducedPartition(index=partition.index, records=partition.records) for partition in topic.partition_data
         ),
     )
+
+
+API = broker_api(to_request=to_request, decide=produce)

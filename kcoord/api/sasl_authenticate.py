@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from kcoord.api.contract import broker_api
 from kcoord.security.sasl_replies import AUTHENTICATE_ILLEGAL_STATE, AuthenticateReply
 
 
@@ -11,3 +12,6 @@ def to_request(entity: Any) -> None:
 
 def decide(cluster: object, request: None, context: object) -> AuthenticateReply:
     return AUTHENTICATE_ILLEGAL_STATE
+
+
+API = broker_api(to_request=to_request, decide=decide)

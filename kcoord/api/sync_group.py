@@ -3,14 +3,11 @@
 from typing import Any
 
 from kcoord.api.caller import Caller
+from kcoord.api.contract import group_api
 from kcoord.groups.coordinator import Coordinator
 from kcoord.groups.requests import Sync
 
-decide = Coordinator.sync
-prevalidate = Coordinator.prevalidate_sync
-VARIABLE_FIELD = "generation_id"  # the field that differs when a member repeats its request
 _GENERATION = Sync._fields.index("generation")
-PER_MEMBER_FIELD = "assignment"  # the field that differs between the responses to the members of a group
 
 
 def to_request(entity: Any, caller: Caller) -> Sync:
@@ -30,3 +27,13 @@ def to_request(entity: Any, caller: Caller) -> Sync:
 def with_fields(request: Sync, generation: tuple[int]) -> Sync:
     """Returns the sync with another generation."""
     return Sync._make((*request[:_GENERATION], *generation, *request[_GENERATION + 1 :]))
+
+
+API = group_api(
+    to_request=to_request,
+    decide=Coordinator.sync,
+    prevalidate=Coordinator.prevalidate_sync,
+    variable_field="generation_id",
+    with_fields=with_fields,
+    per_member_field="assignment",
+)

@@ -10,6 +10,8 @@ from importlib import import_module
 from types import MappingProxyType, ModuleType
 from typing import Final
 
+from kcoord.api.contract import ApiModule
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Api:
@@ -24,7 +26,14 @@ class Api:
 
     @property
     def module(self) -> ModuleType:
+        """The API's file, for functions that only this API has."""
         return _module(self.file)
+
+    @property
+    def served(self) -> ApiModule:
+        """What each API's file exports."""
+        served: ApiModule = self.module.API
+        return served
 
 
 @cache

@@ -34,10 +34,10 @@ class Conversation:
         header = RequestHeader(api_key, version, correlation_id=7, client_id="client")
         frame = encode_request(header, build_entity(request_type(api_key, version), values))[_LENGTH:]
         _, entity = decode_request(frame, api_key, version)
-        module: Any = SERVED[api_key].module
-        asking = self.scene.ask(module.decide, module.to_request(entity, Caller("client", "/127.0.0.1")))
-        to_response = getattr(module, "to_response", lambda reply, version: reply)
-        answer = encode_response(header, to_response(asking.reply, version))[_LENGTH:]
+        api: Any = SERVED[api_key].served
+        asking = self.scene.ask(api.decide, api.to_request(entity, Caller("client", "/127.0.0.1")))
+        reply = api.to_response(asking.reply, version) if api.to_response else asking.reply
+        answer = encode_response(header, reply)[_LENGTH:]
         correlation_id, response = decode_response(answer, api_key, version)
         assert correlation_id == header.correlation_id
         return response

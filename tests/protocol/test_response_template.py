@@ -48,7 +48,7 @@ syncs = st.builds(
 def test_whoever_was_answered_before_a_join_is_answered_as_if_it_were_the_first(
     version: int, replies: Sequence[JoinReply], member_ids: Sequence[str]
 ) -> None:
-    splice = ResponseTemplate(codec(JOIN_GROUP, version), join_group.PER_MEMBER_FIELD)
+    splice = ResponseTemplate(codec(JOIN_GROUP, version), join_group.API.per_member_field or "")
     crowd = [reply._replace(member_id=member_id) for reply in replies for member_id in (reply.member_id, *member_ids)]
     responses = [join_group.to_response(reply, version) for reply in crowd]
     _are_as_if_first(splice, JOIN_GROUP, version, responses)

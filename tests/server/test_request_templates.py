@@ -154,7 +154,7 @@ def test_a_commit_that_is_known_asks_what_it_would_ask_if_it_were_read(
         return a_commit(version, random.randint(0, 2**31 - 1), shape, offsets)
 
     def read(frame: bytes) -> Commit:
-        request = by.module.to_request(by.read(frame)[1], Caller("c", "h"))
+        request = by.to_request(by.read(frame)[1], Caller("c", "h"))
         assert isinstance(request, Commit)
         return request
 
@@ -167,7 +167,7 @@ def test_a_commit_that_is_known_asks_what_it_would_ask_if_it_were_read(
 def test_a_commit_in_which_anything_else_differs_is_not_known() -> None:
     by = route_for(OFFSET_COMMIT, 9)
     first = a_commit(9, 1, [("t", [1, 2])], iter([10, 20]))
-    known = RequestTemplate(first, by, by.module.to_request(by.read(first)[1], Caller("c", "h")))
+    known = RequestTemplate(first, by, by.to_request(by.read(first)[1], Caller("c", "h")))
     free = {*range(4, 8), *(position + byte for position, _ in by.variable_fields(first) for byte in range(8))}
     for position in range(START.stop, len(first)):
         changed = bytearray(first)

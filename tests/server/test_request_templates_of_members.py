@@ -62,7 +62,7 @@ def _frame(api_key: int, version: int, correlation_id: int, asked: dict[str, Any
 
 def read(frame: bytes) -> Any:
     by = route_for(int.from_bytes(frame[:2]), int.from_bytes(frame[2:4]))
-    return by.module.to_request(by.read(frame)[1], CALLER)
+    return by.to_request(by.read(frame)[1], CALLER)
 
 
 def remembered(frame: bytes) -> RequestTemplate:

@@ -60,7 +60,7 @@ def no_groups(request: Request) -> list[bytes]:
 def _find_request(request: Request) -> FindCoordinator:
     by = _served_route(request)
     _, entity = by.read(request.frame)
-    asked: FindCoordinator = by.module.to_request(entity)
+    asked: FindCoordinator = by.to_request(entity)
     return asked
 
 

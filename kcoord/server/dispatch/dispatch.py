@@ -114,14 +114,12 @@ class Dispatch:
             return found
         header, entity = found.read(frame)
         if found.api.is_group_api:
-            request = found.module.to_request(
-                entity, Caller(header.client_id or "", client.host, client.known_principal)
-            )
+            request = found.to_request(entity, Caller(header.client_id or "", client.host, client.known_principal))
             if found.is_templated:
                 client.add_template(frame, found, request)
             return self._coordinate(frame, found, request, client, ticket, at)
         context = RequestContext(node=self._node, now_ms=at.wall_ms)
-        return self._decide(header, found.module.to_request(entity), context, client, ticket)
+        return self._decide(header, found.to_request(entity), context, client, ticket)
 
     def finish(self, waiting: "Waiting", now_ms: int) -> object:
         """Returns the reply to a parked Fetch."""
@@ -218,7 +216,8 @@ class Dispatch:
             )
 
     def _reply(self, api_key: int, request: Any, context: RequestContext, client: ClientSession) -> Any:
-        return _module(api_key).decide(self._cluster, request, context)
+        decide: Any = SERVED[api_key].served.decide
+        return decide(self._cluster, request, context)
 
     def _decide_in_slices(
         self, header: RequestHeader, request: Any, context: RequestContext, client: ClientSession
@@ -258,6 +257,7 @@ class Dispatch:
 
 
 def _module(api_key: int) -> Any:
+    """Returns the file of an API that has functions of its own. It is imported on first use."""
     return SERVED[api_key].module
 
 

@@ -3,7 +3,7 @@
 A frame begins with its API's key and version, so that four bytes are enough to find the route.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
@@ -27,25 +27,26 @@ class Route:
         "decide",
         "has_recurring_replies",
         "is_templated",
-        "module",
         "prevalidate",
+        "to_request",
         "with_fields",
     )
 
     def __init__(self, api_key: int, api_version: int) -> None:
         self.api = SERVED[api_key]
-        self.module: Any = self.api.module
-        self.decide: Any = getattr(self.module, "decide", None)
-        self.prevalidate: Any = getattr(self.module, "prevalidate", None)
-        self._variable_field: str | None = getattr(self.module, "VARIABLE_FIELD", None)
-        self.with_fields: Callable[[Any, tuple[Any, ...]], Any] | None = getattr(self.module, "with_fields", None)
+        served = self.api.served
+        self.to_request = served.to_request
+        self.decide: Any = served.decide
+        self.prevalidate: Any = served.prevalidate
+        self._variable_field = served.variable_field
+        self.with_fields = served.with_fields
         self.is_templated = api_key == HEARTBEAT or self._variable_field is not None
         self.has_recurring_replies = api_key in (HEARTBEAT, OFFSET_COMMIT)
         self._version = api_version
         self._codec = codec(api_key, api_version)
-        per_member_field: str | None = getattr(self.module, "PER_MEMBER_FIELD", None)
-        self._response_template = ResponseTemplate(self._codec, per_member_field) if per_member_field else None
-        self._to_response: Callable[[Any, int], Any] | None = getattr(self.module, "to_response", None)
+        field = served.per_member_field
+        self._response_template = ResponseTemplate(self._codec, field) if field else None
+        self._to_response = served.to_response
 
     def read(self, frame: bytes) -> tuple[RequestHeader, Any]:
         """Decodes a frame into its header and its entity. Raises CorruptMessage."""

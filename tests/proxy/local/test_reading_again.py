@@ -164,7 +164,7 @@ def test_nothing_is_to_be_waited_for_of_groups_that_are_another_s() -> None:
 def test_one_that_has_stood_down_does_not_say_that_there_are_no_groups() -> None:
     groups, log = made()
     log.on_lost()
-    asked, decide = ListGroups(), cast(Decide, list_groups.decide)
+    asked, decide = ListGroups(), cast(Decide, list_groups.API.decide)
     before = groups.decide(NodeId(1), decide, asked, Ticket(1), instant())
     groups.resign(instant())
     after = groups.decide(NodeId(1), decide, asked, Ticket(2), instant())
