@@ -4,7 +4,7 @@ Times are milliseconds since 1970, as in records. None stands for everything tha
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import repeat
@@ -64,16 +64,56 @@ class Node:
     rack: str | None = None
 
 
+class Resource(StrEnum):
+    """The kinds of things that a cluster can refuse to report or to change."""
+
+    BROKER = "broker"
+    GROUP = "group"
+    TOPIC = "topic"
+    PARTITION = "partition"
+    MEMBER = "member"  # named by its member id
+    INSTANCE = "instance"  # a static member, named by its instance id
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refusal:
-    """Something that the cluster did not report or did not do. `what` names it: "group g1", "topic t", "broker 2"."""
+    """Something that the cluster did not report or did not do, and the error that says why.
 
-    what: str
+    `group` is the group to which a partition's offset or a member belongs, if the refusal is about these. The name is
+    empty for a broker that librdkafka does not name. Code compares `kind` and `name`; `what` and `str` are the texts
+    that commands print.
+    """
+
+    kind: Resource
+    name: str | TopicPartition
     error: ErrorCode
     message: str = ""
+    group: str | None = None
 
     def __str__(self) -> str:
         return f"{self.what}: {self.error.name.upper()}" + (f" ({self.message})" if self.message else "")
+
+    @property
+    def what(self) -> str:
+        """The refused resource in words, such as "group g1", "topic t", "broker 2" or "group g1, partition t-0"."""
+        if self.kind is Resource.BROKER and not self.name:
+            return "a broker"
+        resource = f"{self.kind} {self.name}"
+        return resource if self.group is None else f"group {self.group}, {resource}"
+
+    @property
+    def group_name(self) -> str:
+        """The group that this is about, or whose partition or member it is about; empty for everything else."""
+        return str(self.name) if self.kind is Resource.GROUP else self.group or ""
+
+
+def refused_names(
+    refusals: Iterable[Refusal], kind: Resource, *, errors: Container[ErrorCode] | None = None
+) -> frozenset[str]:
+    """Returns the names of all refused resources of this kind, or of those that were refused with these errors."""
+    return frozenset(
+        str(each.name) for each in refusals if each.kind is kind and (errors is None or each.error in errors)
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Final, Generic, TypeVar
 
-from kcoord.admin.model import Answers, Refusal
+from kcoord.admin.model import Answers, Refusal, Resource, TopicPartition
 from kcoord.admin.waiting import Waits
 from kcoord.errors import ErrorCode
 
@@ -60,8 +60,10 @@ class Attempt(Generic[Item, Value]):
     found: dict[Item, Value] = field(default_factory=dict)
     refused: dict[Item, Refusal] = field(default_factory=dict)
 
-    def refuse(self, item: Item, what: str, error: ErrorCode, message: str | None = None) -> None:
-        self.refused[item] = Refusal(what=what, error=error, message=message or "")
+    def refuse(
+        self, item: Item, kind: Resource, name: str | TopicPartition, error: ErrorCode, message: str | None = None
+    ) -> None:
+        self.refused[item] = Refusal(kind=kind, name=name, error=error, message=message or "")
 
     def merge(self, asked: Collection[Item], answered: "Attempt[Item, Value]") -> list[Item]:
         """Merges the answers for the items that were asked for, ignores all others, and returns the items without an

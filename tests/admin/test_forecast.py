@@ -8,7 +8,7 @@ from kcoord.admin.groups.forecast import MAX_FORECAST, UNKNOWN, Forecast, Outloo
 from kcoord.admin.groups.group_snapshot import Snapshot
 from kcoord.admin.groups.rates import UNKNOWN_RATE, Rate
 from kcoord.admin.groups.snapshot_changes import GroupStatus, WatchHistory
-from kcoord.admin.model import Refusal
+from kcoord.admin.model import Refusal, Resource
 from kcoord.errors import ErrorCode
 from tests.admin.snapshots import NOW, group, member, seen, snapshot, tp
 
@@ -164,7 +164,9 @@ def test_a_group_that_was_not_told_once_is_judged_as_before() -> None:
     watch = WatchHistory()
     for each in _consuming(300, rate=50.0, commits_every=60):
         watch.add(each)
-    watch.add(snapshot(after=300, refused=[Refusal(what="group g", error=ErrorCode.coordinator_not_available)]))
+    watch.add(
+        snapshot(after=300, refused=[Refusal(kind=Resource.GROUP, name="g", error=ErrorCode.coordinator_not_available)])
+    )
     watch.add_failure(NOW + 302, "refused")
     watch.add(list(_consuming(340, rate=50.0, commits_every=60))[-1])
     assert watch.groups()[0].forecast == KEEPS_UP

@@ -6,6 +6,7 @@ import pytest
 
 from kcoord.admin import retry
 from kcoord.admin.connecting.connection import DEFAULT_TIMEOUT
+from kcoord.admin.model import Resource
 from kcoord.admin.retry import NO_ERROR_TIMEOUTS, RETRIABLE, Attempt, retry_until_resolved
 from kcoord.admin.waiting import Waits
 from kcoord.errors import ErrorCode
@@ -28,7 +29,7 @@ class Script:
             if error is None:
                 attempt.found[item] = len(self.asked)
             else:
-                attempt.refuse(item, f"group {item}", error)
+                attempt.refuse(item, Resource.GROUP, item, error)
 
 
 @pytest.fixture(autouse=True)
@@ -88,7 +89,7 @@ def test_who_changes_something_says_what_may_be_repeated() -> None:
 def test_the_same_refusal_of_many_items_is_told_once() -> None:
     def ask(items: list[int], attempt: Attempt[int, int]) -> None:
         for item in items:
-            attempt.refuse(item, "topic orders", ErrorCode.topic_authorization_failed)
+            attempt.refuse(item, Resource.TOPIC, "orders", ErrorCode.topic_authorization_failed)
 
     assert len(retry_until_resolved([0, 1, 2], ask, timeout=PATIENCE).refused) == 1
 
@@ -97,7 +98,7 @@ def test_of_an_answer_only_what_was_asked_for_is_taken_and_what_is_missing_is_na
     attempt, answered = Attempt[str, int](), Attempt[str, int]()
     answered.found |= {"a": 1, "b": 2, "stranger": 3}
     for item in ("b", "c", "another"):
-        answered.refuse(item, f"group {item}", FORBIDDEN)
+        answered.refuse(item, Resource.GROUP, item, FORBIDDEN)
     assert attempt.merge(["a", "b", "c", "d"], answered) == ["d"]
     assert attempt.found == {"a": 1}
     assert attempt.refused.keys() == {"b", "c"}

@@ -4,7 +4,7 @@ import pytest
 
 from kcoord.admin.groups.group_snapshot import Snapshot
 from kcoord.admin.groups.snapshot_changes import ChangeDetector, ChangeKind, WatchHistory, changes
-from kcoord.admin.model import GroupType, Refusal
+from kcoord.admin.model import GroupType, Refusal, Resource
 from kcoord.errors import ErrorCode
 from tests.admin.snapshots import NOW, group, member, seen, snapshot, tp
 
@@ -70,7 +70,7 @@ def test_offsets_that_move_back_are_told() -> None:
 
 
 def test_a_group_that_is_deleted_and_made_again_is_told() -> None:
-    gone = Refusal(what="group g", error=ErrorCode.group_id_not_found)
+    gone = Refusal(kind=Resource.GROUP, name="g", error=ErrorCode.group_id_not_found)
     found = changes(
         [
             snapshot(seen(group(A))),
@@ -83,7 +83,7 @@ def test_a_group_that_is_deleted_and_made_again_is_told() -> None:
 
 
 def test_a_group_that_is_not_listed_any_more_is_gone_unless_a_broker_was_silent() -> None:
-    silent = Refusal(what="broker 2", error=ErrorCode.network_exception)
+    silent = Refusal(kind=Resource.BROKER, name="2", error=ErrorCode.network_exception)
     listed = snapshot(seen(group(A)), seen(group(name="h")))
     assert [change.group for change in changes([listed, snapshot(seen(group(A)), after=1)])] == ["h"]
     found = changes([listed, snapshot(seen(group(A)), after=1, refused=[silent])])
@@ -91,7 +91,7 @@ def test_a_group_that_is_not_listed_any_more_is_gone_unless_a_broker_was_silent(
 
 
 def test_a_refusal_is_told_when_it_begins_and_when_it_ends_and_the_group_is_not_gone() -> None:
-    away = Refusal(what="group g", error=ErrorCode.coordinator_not_available)
+    away = Refusal(kind=Resource.GROUP, name="g", error=ErrorCode.coordinator_not_available)
     found = changes(
         [
             snapshot(seen(group(A))),

@@ -17,7 +17,7 @@ from kcoord.admin.cluster_client import Refused
 from kcoord.admin.connecting.connection import Connection
 from kcoord.admin.groups.group_snapshot import Snapshot
 from kcoord.admin.groups.snapshot_changes import ChangeKind, WatchHistory
-from kcoord.admin.model import Committed, Refusal, TopicPartition
+from kcoord.admin.model import Committed, Refusal, Resource, TopicPartition
 from kcoord.admin.opening import open_cluster
 from kcoord.admin.wire.brokers import Unsupported
 from kcoord.errors import ErrorCode
@@ -132,7 +132,9 @@ def test_a_change_that_fits_names_the_member_in_full() -> None:
 
 def test_what_is_waited_for_is_told_on_the_screen() -> None:
     watch = WatchHistory()
-    away = [Refusal(what=f"group {name}", error=ErrorCode.group_id_not_found) for name in ("later", "much-later")]
+    away = [
+        Refusal(kind=Resource.GROUP, name=name, error=ErrorCode.group_id_not_found) for name in ("later", "much-later")
+    ]
     watch.add(snapshot(refused=away))
     assert _frame(watch, 80, 24)[1] == "group later: GROUP_ID_NOT_FOUND (and 1 more); waiting for it"
 

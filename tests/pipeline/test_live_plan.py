@@ -10,11 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kcoord.admin.connecting.connection import Connection
-from kcoord.admin.model import Answers, Refusal, TopicPartition
+from kcoord.admin.model import Answers, Refusal, Resource, TopicPartition
 from kcoord.admin.wire.fetching import LogFetcher
 from kcoord.errors import ErrorCode
 from kcoord.pipeline.decoding.fetched import LogRange
 from kcoord.pipeline.decoding.row_filter import Wanted
+from kcoord.pipeline.decoding.segments import OFFSETS_TOPIC
 from kcoord.pipeline.sources.live_log import CannotRead
 from kcoord.pipeline.sources.live_partitions import ranges_of, ranges_text
 from kcoord.pipeline.sources.live_plan import (
@@ -25,6 +26,7 @@ from kcoord.pipeline.sources.live_plan import (
     find_starts,
     pack_tasks,
     plan_logs,
+    require_offsets_topic,
     split_log,
 )
 from kcoord.pipeline.sources.live_stream import (
@@ -128,7 +130,7 @@ def test_a_stream_does_not_go_on_with_another_cluster() -> None:
 
 
 def refused(error: ErrorCode) -> Refusal:
-    return Refusal(what="partition orders-1", error=error, message="")
+    return Refusal(kind=Resource.PARTITION, name=TopicPartition("orders", 1), error=error, message="")
 
 
 def test_new_logs_are_read_from_their_starts_and_what_is_refused_is_never_left_out() -> None:
@@ -145,6 +147,19 @@ def test_new_logs_are_read_from_their_starts_and_what_is_refused_is_never_left_o
         gone = refused(ErrorCode.unknown_topic_or_partition)
         with pytest.raises(raised, match=f"orders-1: {error.name.upper()}"):
             ranges_of_new_logs(Answers(found={there: 3}, refused=(gone, refused(error))), ends)
+
+
+def test_only_a_refusal_of_the_offsets_topic_itself_ends_the_plan() -> None:
+    def answers(kind: Resource, name: str | TopicPartition) -> Answers[TopicPartition, int]:
+        refusal = Refusal(kind=kind, name=name, error=ErrorCode.topic_authorization_failed)
+        return Answers(found={}, refused=(refusal,))
+
+    others = (Resource.TOPIC, "shop__consumer_offsets"), (Resource.PARTITION, TopicPartition("orders", 1))
+    for kind, name in others:
+        assert require_offsets_topic(answers(kind, name)) == answers(kind, name)
+    for kind, name in ((Resource.TOPIC, OFFSETS_TOPIC), (Resource.PARTITION, TopicPartition(OFFSETS_TOPIC, 7))):
+        with pytest.raises(CannotRead, match=f"{kind} __consumer_offsets.*: TOPIC_AUTHORIZATION_FAILED"):
+            require_offsets_topic(answers(kind, name))
 
 
 def test_of_a_topic_that_is_gone_all_is_asked_for_so_that_it_is_told_as_a_gap() -> None:

@@ -74,8 +74,8 @@ def _unexamined(snapshots: Sequence[Snapshot], refused: Iterable[Refusal]) -> It
     for refusal in {**at_the_end, **before}:
         if refusal.error is ErrorCode.unknown_topic_or_partition:
             continue
-        kind, _, name = refusal.what.partition(" ")
-        was_there = any(name in snapshot.groups for snapshot in snapshots if kind == "group")
+        group = refusal.group_name
+        was_there = any(group in snapshot.groups for snapshot in snapshots)
         severity, title = Severity.WARNING, "could not be examined"
         if refusal not in at_the_end:
             severity, title = Severity.NOTICE, "was not told for a time"
@@ -84,7 +84,7 @@ def _unexamined(snapshots: Sequence[Snapshot], refused: Iterable[Refusal]) -> It
         yield Finding(
             severity=severity,
             code=Code.NOT_EXAMINED,
-            group=name if kind == "group" else "",
+            group=group,
             title=f"{title}: {refusal}",
             evidence=(),
             advice=_ADVICE.get(refusal.error, "What depends on it is not in these findings: try again."),

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from kcoord.admin.cluster_client import ClusterClient
 from kcoord.admin.doctor.case import Facts
 from kcoord.admin.groups.group_snapshot import Snapshot
-from kcoord.admin.model import GroupType, Refusal
+from kcoord.admin.model import GroupType, Refusal, Resource, refused_names
 from kcoord.errors import ErrorCode
 
 _MISSING = frozenset({ErrorCode.unknown_topic_or_partition, ErrorCode.invalid_topic_exception})
@@ -25,14 +25,14 @@ def gather(
         for topic in member.subscription or ()
     }
     topics = cluster.topics(sorted(wanted))
-    missing = {refusal.what.removeprefix("topic ") for refusal in topics.refused if refusal.error in _MISSING}
+    missing = refused_names(topics.refused, Resource.TOPIC, errors=_MISSING)
     topic_configs = cluster.topic_configs(sorted(topics.found))
     group_configs = cluster.group_configs(
         sorted(name for name, seen in snapshot.groups.items() if seen.group.type in _WITH_SETTINGS)
     )
     facts = Facts(
         topics=topics.found,
-        missing_topics=frozenset(missing),
+        missing_topics=missing,
         topic_configs=topic_configs.found,
         group_configs=group_configs.found,
         consumer_config=consumer_config,

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 from kcoord.admin.cluster_client import ClusterClient
 from kcoord.admin.formatting import format_count
 from kcoord.admin.interruption import NEVER, Stop
-from kcoord.admin.model import Committed, Group, GroupType, Refusal, TopicPartition
+from kcoord.admin.model import Committed, Group, GroupType, Refusal, Resource, TopicPartition, refused_names
 from kcoord.admin.offsets.files.undo_files import Undo, UndoDestination, UndoStep, write_undo
 from kcoord.errors import ErrorCode
 
@@ -225,10 +225,10 @@ def _reread(cluster: ClusterClient, names: list[str]) -> _Reread:
         plan = plan_deletion(cluster, names)
     except Exception:  # then nothing is known, and the outcomes say so
         return _Reread({}, ())
-    absent = {refusal.what for refusal in plan.refused if refusal.error is ErrorCode.group_id_not_found}
+    absent = refused_names(plan.refused, Resource.GROUP, errors={ErrorCode.group_id_not_found})
     return _Reread(
         {deletion.group.name: deletion for deletion in plan.deletions},
-        {name for name in names if f"group {name}" in absent},
+        absent.intersection(names),
     )
 
 

@@ -6,7 +6,7 @@ from typing import Final
 
 from kcoord.admin.cluster_client import ClusterClient
 from kcoord.admin.interruption import NEVER, Stop
-from kcoord.admin.model import Group, Member, MemberToRemove, Refusal
+from kcoord.admin.model import Group, Member, MemberToRemove, Refusal, Resource
 from kcoord.errors import ErrorCode
 
 MEMBERS_AT_ONCE: Final = 50  # in one batch; a stop takes effect between batches
@@ -72,6 +72,7 @@ def remove(
     except KeyboardInterrupt:
         removed.was_stopped = True
     except ConnectionError as error:  # the members that were removed before are still reported
-        removed.refused += (Refusal(what=f"group {group}", error=ErrorCode.network_exception, message=str(error)),)
+        why = Refusal(kind=Resource.GROUP, name=group, error=ErrorCode.network_exception, message=str(error))
+        removed.refused += (why,)
     removed.was_stopped = removed.was_stopped or stop.is_asked()
     return removed

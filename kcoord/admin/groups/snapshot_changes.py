@@ -16,7 +16,7 @@ from kcoord.admin.formatting import format_member, format_partitions
 from kcoord.admin.groups.forecast import Forecast, Outlook, ProgressTracker, TimeLag, forecast, max_time_lag
 from kcoord.admin.groups.group_snapshot import GroupSnapshot, Snapshot, sum_known
 from kcoord.admin.groups.rates import UNKNOWN_RATE, Rate, partition_rates, total_rate
-from kcoord.admin.model import Group, GroupType, Member, Refusal, TopicPartition
+from kcoord.admin.model import Group, GroupType, Member, Refusal, Resource, TopicPartition
 from kcoord.errors import ErrorCode
 
 # The states of a classic group in which the coordinator does not report assignments.
@@ -173,6 +173,10 @@ def changes(snapshots: Iterable[Snapshot]) -> tuple[GroupChange, ...]:
     return tuple(change for snapshot in snapshots for change in detector.observe(snapshot))
 
 
+_RefusedResource = tuple[Resource, str | TopicPartition]
+"""What was refused: its kind and its name."""
+
+
 @dataclass(slots=True)
 class ChangeDetector:
     """Detects the changes in each snapshot, compared with what was reported last."""
@@ -180,13 +184,13 @@ class ChangeDetector:
     _before: Snapshot | None = None
     _groups: dict[str, GroupSnapshot] = field(default_factory=dict)  # as they were last reported
     _owned: dict[str, Mapping[str, frozenset[TopicPartition]]] = field(default_factory=dict)  # by group, member id
-    _refused: dict[str, Refusal] = field(default_factory=dict)
+    _refused: dict[_RefusedResource, Refusal] = field(default_factory=dict)
 
     def observe(self, snapshot: Snapshot) -> tuple[GroupChange, ...]:
         """Returns the changes since the previous snapshot; none for the first."""
         found = [] if self._before is None else [*self._refusal_changes(snapshot), *self._differences(snapshot)]
         self._before = snapshot
-        self._refused = {refusal.what: refusal for refusal in snapshot.refused}
+        self._refused = _by_resource(snapshot.refused)
         for name, seen in snapshot.groups.items():
             self._groups[name] = seen
             if (owned := _owned(seen.group)) is not None:
@@ -194,20 +198,18 @@ class ChangeDetector:
         return tuple(found)
 
     def _refusal_changes(self, snapshot: Snapshot) -> Iterable[GroupChange]:
-        now = {refusal.what: refusal for refusal in snapshot.refused}
-        for what, refusal in now.items():
-            if what not in self._refused and refusal.error not in _GONE:
-                yield GroupChange(
-                    at=snapshot.at, group=_group_of(what), kind=ChangeKind.REFUSED, text=f"not told: {refusal}"
-                )
-        for what, refusal in self._refused.items():
-            if what not in now and refusal.error not in _GONE:
-                yield GroupChange(
-                    at=snapshot.at, group=_group_of(what), kind=ChangeKind.READABLE_AGAIN, text=f"{what} is told again"
-                )
+        now = _by_resource(snapshot.refused)
+        for name, refusal in now.items():
+            if name not in self._refused and refusal.error not in _GONE:
+                text = f"not told: {refusal}"
+                yield GroupChange(at=snapshot.at, group=refusal.group_name, kind=ChangeKind.REFUSED, text=text)
+        for name, refusal in self._refused.items():
+            if name not in now and refusal.error not in _GONE:
+                text = f"{refusal.what} is told again"
+                yield GroupChange(at=snapshot.at, group=refusal.group_name, kind=ChangeKind.READABLE_AGAIN, text=text)
 
     def _differences(self, snapshot: Snapshot) -> Iterable[GroupChange]:
-        gone = {_group_of(refusal.what) for refusal in snapshot.refused if refusal.error in _GONE}
+        gone = {refusal.group_name for refusal in snapshot.refused if refusal.error in _GONE}
         if not snapshot.refused:  # groups that are no longer listed, if every broker answered
             gone |= self._groups.keys() - snapshot.groups.keys()
         for name in sorted(gone & self._groups.keys()):
@@ -281,7 +283,5 @@ def _by_id(group: Group) -> dict[str, Member]:
     return {member.member_id: member for member in group.members}
 
 
-def _group_of(what: str) -> str:
-    """Returns the group that a refusal is about, or an empty text if it is not about one group."""
-    kind, _, name = what.partition(" ")
-    return name if kind == "group" else ""
+def _by_resource(refusals: Iterable[Refusal]) -> dict[_RefusedResource, Refusal]:
+    return {(refusal.kind, refusal.name): refusal for refusal in refusals}

@@ -28,6 +28,7 @@ from kcoord.admin.model import (
     Node,
     Position,
     Refusal,
+    Resource,
     Topic,
     TopicPartition,
     next_positions,
@@ -74,7 +75,7 @@ class LibrdkafkaCluster:
         def start(pending: list[str]) -> "Mapping[str, Future[Any]]":
             return self._admin.describe_topics(TopicCollection(pending), request_timeout=self._timeout)
 
-        return self._each(wanted, start, lambda _, result: _topic(result), lambda name: f"topic {name}")
+        return self._each(wanted, start, lambda _, result: _topic(result), Resource.TOPIC)
 
     def list_groups(self, *, states: Collection[str] = (), types: Collection[str] = ()) -> Answers[str, ListedGroup]:
         return librdkafka_groups.list_groups(self._link, states=states, types=types)
@@ -91,9 +92,7 @@ class LibrdkafkaCluster:
             ]
             return {name: future for answer in answers for name, future in answer.items()}
 
-        return self._each(
-            groups, start, lambda _, result: _commits(result.topic_partitions), lambda name: f"group {name}"
-        )
+        return self._each(groups, start, lambda _, result: _commits(result.topic_partitions), Resource.GROUP)
 
     def describe_with_commits(self, names: Collection[str]) -> tuple[Answers[str, Group], Answers[str, Commits]]:
         described = self.describe_groups(names)
@@ -119,7 +118,7 @@ class LibrdkafkaCluster:
             answers = self._admin.list_offsets(wanted, request_timeout=self._timeout)
             return {TopicPartition(each.topic, each.partition): future for each, future in answers.items()}
 
-        return self._each(timestamps, start, lambda _, result: _found(result), lambda tp: f"topic {tp.topic}")
+        return self._each(timestamps, start, lambda _, result: _found(result), Resource.TOPIC, lambda tp: tp.topic)
 
     def timestamps(self, positions: Collection[Position]) -> Answers[Position, int]:
         return self._read_records(positions, librdkafka_times.timestamps)
@@ -128,10 +127,10 @@ class LibrdkafkaCluster:
         return self._read_records(positions, librdkafka_times.record_marks)
 
     def topic_configs(self, topics: Collection[str]) -> Answers[str, Mapping[str, str]]:
-        return self._configs(_admin_module.ResourceType.TOPIC, topics, "topic")
+        return self._configs(_admin_module.ResourceType.TOPIC, topics, Resource.TOPIC)
 
     def group_configs(self, groups: Collection[str]) -> Answers[str, Mapping[str, str]]:
-        return self._configs(_admin_module.ResourceType.GROUP, groups, "group")
+        return self._configs(_admin_module.ResourceType.GROUP, groups, Resource.GROUP)
 
     # Changing
 
@@ -139,7 +138,7 @@ class LibrdkafkaCluster:
         """Commits without a member and a generation, as librdkafka does here: the broker refuses it if the group has
         members."""
         if any(committed.metadata for committed in offsets.values()):
-            return _cannot(f"group {group}", offsets, "confluent-kafka would add a NUL to the metadata of offsets")
+            return _cannot(group, offsets, "confluent-kafka would add a NUL to the metadata of offsets")
         theirs = [_their_commit(tp, committed) for tp, committed in offsets.items()]
 
         def start(pending: list[str]) -> "Mapping[str, Future[Any]]":
@@ -153,7 +152,7 @@ class LibrdkafkaCluster:
             [group],
             start,
             lambda _, result: _errors(result.topic_partitions),
-            lambda _: f"group {group}",
+            Resource.GROUP,
             retriable=_SAFE_TO_RETRY,
         )
         if group not in answers.found:
@@ -161,14 +160,14 @@ class LibrdkafkaCluster:
             return Answers(found=dict.fromkeys(offsets, whole), refused=answers.refused)
         errors = answers.found[group]
         refused = [
-            Refusal(what=f"group {group}, {tp}", error=error)
+            Refusal(kind=Resource.PARTITION, name=tp, group=group, error=error)
             for tp, error in errors.items()
             if error is not ErrorCode.none
         ]
         return Answers(found=errors, refused=tuple(refused))
 
     def delete_offsets(self, group: str, partitions: Collection[TopicPartition]) -> Answers[TopicPartition, ErrorCode]:
-        return _cannot(f"group {group}", partitions, "confluent-kafka cannot delete offsets")
+        return _cannot(group, partitions, "confluent-kafka cannot delete offsets")
 
     def delete_groups(self, names: Collection[str]) -> Answers[str, ErrorCode]:
         def start(pending: list[str]) -> "Mapping[str, Future[Any]]":
@@ -177,14 +176,10 @@ class LibrdkafkaCluster:
             )
             return answers
 
-        answers = self._each(
-            names, start, lambda _, __: ErrorCode.none, lambda name: f"group {name}", retriable=_SAFE_TO_RETRY
-        )
-        failed = {refusal.what: refusal.error for refusal in answers.refused}
+        answers = self._each(names, start, lambda _, __: ErrorCode.none, Resource.GROUP, retriable=_SAFE_TO_RETRY)
+        failed = {refusal.name: refusal.error for refusal in answers.refused}
         errors = {
-            name: ErrorCode.none
-            if name in answers.found
-            else failed.get(f"group {name}", ErrorCode.unknown_server_error)
+            name: ErrorCode.none if name in answers.found else failed.get(name, ErrorCode.unknown_server_error)
             for name in names
         }
         return Answers(found=errors, refused=answers.refused)
@@ -192,7 +187,7 @@ class LibrdkafkaCluster:
     def remove_members(
         self, group: str, members: Collection[MemberToRemove], *, reason: str
     ) -> Answers[MemberToRemove, ErrorCode]:
-        return _cannot(f"group {group}", members, "confluent-kafka cannot remove members")
+        return _cannot(group, members, "confluent-kafka cannot remove members")
 
     def close(self) -> None:
         del self._admin
@@ -208,12 +203,13 @@ class LibrdkafkaCluster:
         readable = [(tp, offset) for tp, offset in positions if _has(known.found.get(tp.topic), tp)]
         missing = {tp for tp, _ in positions if tp.topic in known.found} - {tp for tp, _ in readable}
         refused = [
-            Refusal(what=f"partition {tp}", error=ErrorCode.unknown_topic_or_partition) for tp in sorted(missing)
+            Refusal(kind=Resource.PARTITION, name=tp, error=ErrorCode.unknown_topic_or_partition)
+            for tp in sorted(missing)
         ]
         answers = read(self._link, readable)
         return Answers(found=answers.found, refused=(*known.refused, *refused, *answers.refused))
 
-    def _configs(self, kind: Any, names: Collection[str], what: str) -> Answers[str, Mapping[str, str]]:
+    def _configs(self, kind: Any, names: Collection[str], resource: Resource) -> Answers[str, Mapping[str, str]]:
         def start(pending: list[str]) -> "Mapping[str, Future[Any]]":
             resources = [_admin_module.ConfigResource(kind, name) for name in pending]
             answers = self._admin.describe_configs(resources, request_timeout=self._timeout)
@@ -222,14 +218,15 @@ class LibrdkafkaCluster:
         def read(_: str, result: Any) -> Mapping[str, str]:
             return {name: entry.value for name, entry in result.items() if entry.value is not None}
 
-        return self._each(names, start, read, lambda name: f"{what} {name}")
+        return self._each(names, start, read, resource)
 
     def _each(
         self,
         keys: Collection[Key],
         start: "Callable[[list[Key]], Mapping[Key, Future[Any]]]",
         read: Callable[[Key, Any], Value],
-        what: Callable[[Key], str],
+        kind: Resource,
+        name: Callable[[Key], str] = str,
         *,
         retriable: frozenset[ErrorCode] = RETRIABLE,
     ) -> Answers[Key, Value]:
@@ -243,7 +240,7 @@ class LibrdkafkaCluster:
                     try:
                         attempt.found[key] = read(key, future.result())
                     except KafkaException as error:
-                        attempt.refuse(key, what(key), *protocol_error(error.args[0]))
+                        attempt.refuse(key, kind, name(key), *protocol_error(error.args[0]))
 
         return retry_until_resolved(keys, ask, timeout=self._timeout, retriable=retriable)
 
@@ -304,7 +301,8 @@ def _epoch(result: Any) -> int:
     return NO_EPOCH if result.leader_epoch is None else result.leader_epoch
 
 
-def _cannot(what: str, parts: Collection[Key], why: str) -> Answers[Key, ErrorCode]:
+def _cannot(group: str, parts: Collection[Key], why: str) -> Answers[Key, ErrorCode]:
     """Refuses every part of an operation that is not supported."""
     error = ErrorCode.unsupported_version
-    return Answers(found=dict.fromkeys(parts, error), refused=(Refusal(what=what, error=error, message=why),))
+    refusal = Refusal(kind=Resource.GROUP, name=group, error=error, message=why)
+    return Answers(found=dict.fromkeys(parts, error), refused=(refusal,))

@@ -14,7 +14,7 @@ from confluent_kafka import ConsumerGroupState, ConsumerGroupType, KafkaExceptio
 
 from kcoord.admin.librdkafka.errors import protocol_error
 from kcoord.admin.librdkafka.link import Link
-from kcoord.admin.model import Answers, Group, GroupType, ListedGroup, Member, Node, Refusal, TopicPartition
+from kcoord.admin.model import Answers, Group, GroupType, ListedGroup, Member, Node, Refusal, Resource, TopicPartition
 from kcoord.admin.retry import Attempt, retry_until_resolved
 from kcoord.errors import ErrorCode
 from kcoord.protocol.consumer_protocol import read_subscription
@@ -67,7 +67,7 @@ def _listed(older: Any, newer: Any) -> ListedGroup:
 
 def _unlisted(error: KafkaException) -> Refusal:
     code, words = protocol_error(error.args[0])
-    return Refusal(what="a broker", error=code, message=words or "it lists no groups")
+    return Refusal(kind=Resource.BROKER, name="", error=code, message=words or "it lists no groups")
 
 
 def describe_groups(link: Link, names: Collection[str]) -> Answers[str, Group]:
@@ -82,7 +82,7 @@ def describe_groups(link: Link, names: Collection[str]) -> Answers[str, Group]:
                 if _is_described(older.get(name)):
                     attempt.found[name] = _foreign_group(older[name])
                 else:
-                    attempt.refuse(name, f"group {name}", *protocol_error(error.args[0]))
+                    attempt.refuse(name, Resource.GROUP, name, *protocol_error(error.args[0]))
 
     return retry_until_resolved(names, ask, timeout=link.timeout)
 
@@ -91,9 +91,9 @@ def _record_group(name: str, described: Any, older: Any, attempt: Attempt[str, G
     if described.state is not ConsumerGroupState.DEAD or described.members:
         attempt.found[name] = _group(described, older)
     elif older is not None:
-        attempt.refuse(name, f"group {name}", ErrorCode.unsupported_version, NOT_DESCRIBED)
+        attempt.refuse(name, Resource.GROUP, name, ErrorCode.unsupported_version, NOT_DESCRIBED)
     else:
-        attempt.refuse(name, f"group {name}", ErrorCode.group_id_not_found)
+        attempt.refuse(name, Resource.GROUP, name, ErrorCode.group_id_not_found)
 
 
 def _older(link: Link, names: list[str]) -> Mapping[str, Any]:

@@ -16,7 +16,7 @@ from confluent_kafka import TopicPartition as TheirPartition
 
 from kcoord.admin.librdkafka.errors import bad_settings, protocol_error
 from kcoord.admin.librdkafka.link import Link
-from kcoord.admin.model import Answers, Position, Refusal, TopicPartition
+from kcoord.admin.model import Answers, Position, Refusal, Resource, TopicPartition
 from kcoord.admin.record_marks import RecordMark, checksum_of
 from kcoord.errors import ErrorCode
 
@@ -133,7 +133,9 @@ def _read_batch(
             if done:
                 consumer.incremental_unassign([TheirPartition(*tp) for tp in done])
     for tp in waiting:
-        refused[Refusal(what=f"topic {tp.topic}", error=ErrorCode.request_timed_out, message=reading.what)] = None
+        refused[
+            Refusal(kind=Resource.TOPIC, name=tp.topic, error=ErrorCode.request_timed_out, message=reading.what)
+        ] = None
     consumer.unassign()
 
 
@@ -148,4 +150,4 @@ def _record_message(position: Position, message: Any, reading: _RecordReader, re
         reading.take(position, message)
     elif error.code() != KafkaError._PARTITION_EOF:  # the end of the log: there is no record yet
         code, words = protocol_error(error)
-        refused[Refusal(what=f"topic {position[0].topic}", error=code, message=words or reading.what)] = None
+        refused[Refusal(kind=Resource.TOPIC, name=position[0].topic, error=code, message=words or reading.what)] = None

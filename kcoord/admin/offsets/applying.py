@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 from kcoord.admin.cluster_client import ClusterClient
 from kcoord.admin.formatting import first_few
 from kcoord.admin.interruption import NEVER, Stop
-from kcoord.admin.model import Answers, Committed, TopicPartition
+from kcoord.admin.model import Answers, Committed, Resource, TopicPartition
 from kcoord.admin.offsets.checking import StalePlan, differences
 from kcoord.admin.offsets.cluster_state import CurrentLogs, read_groups, read_logs
 from kcoord.admin.offsets.files.undo_files import UndoDestination, undo_of, write_undo
@@ -207,7 +207,9 @@ def _failures(
     """Returns the failure of each partition that has an error or no answer. A message comes with the refusal of the
     whole group."""
     errors = {tp: answers.found.get(tp) for tp in asked}
-    messages = {refusal.error: refusal.message for refusal in answers.refused if refusal.what == f"group {group}"}
+    messages = {
+        each.error: each.message for each in answers.refused if (each.kind, each.name) == (Resource.GROUP, group)
+    }
     return {
         tp: failure_of(error, messages.get(error, "") if error is not None else "")
         for tp, error in errors.items()

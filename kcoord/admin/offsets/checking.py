@@ -27,8 +27,8 @@ def differences(plan: Plan, *, cluster_id: str | None, groups: CurrentGroups, lo
 def _group_differences(plan: GroupPlan, groups: CurrentGroups, logs: CurrentLogs) -> Iterator[str]:
     now = groups.found.get(plan.group)
     if now is None:
-        named = f"group {plan.group}"
-        why = next((str(refusal.error.name).upper() for refusal in groups.refused if refusal.what == named), "unknown")
+        errors = [refusal.error for refusal in groups.refused if refusal.group_name == plan.group]
+        why = errors[0].name.upper() if errors else "unknown"
         yield f"group {plan.group!r} cannot be read: {why}"
         return
     if why_not := why_unchangeable(now):

@@ -5,7 +5,17 @@ from dataclasses import dataclass
 
 from kcoord.admin.cluster_client import ClusterClient
 from kcoord.admin.formatting import format_count
-from kcoord.admin.model import Bounds, Committed, Group, GroupType, Refusal, Topic, TopicPartition
+from kcoord.admin.model import (
+    Bounds,
+    Committed,
+    Group,
+    GroupType,
+    Refusal,
+    Resource,
+    Topic,
+    TopicPartition,
+    refused_names,
+)
 from kcoord.errors import ErrorCode
 
 STATES_WITHOUT_MEMBERS = ("Empty", "Dead")
@@ -42,16 +52,16 @@ def read_groups(cluster: ClusterClient, names: Collection[str]) -> CurrentGroups
     """Reads groups as they are now. A group that does not exist counts as found and empty: a commit would create it."""
     described = cluster.describe_groups(names)
     committed = cluster.committed(names)
-    unknown = {refusal.what for refusal in described.refused if refusal.error is ErrorCode.group_id_not_found}
-    refused = {refusal: None for refusal in (*described.refused, *committed.refused) if refusal.what not in unknown}
+    unknown = refused_names(described.refused, Resource.GROUP, errors={ErrorCode.group_id_not_found})
+    refusals = dict.fromkeys((*described.refused, *committed.refused))
     found = {
         name: CurrentGroup(
             name=name, group=described.found.get(name), committed=_without_lags(committed.found.get(name, {}))
         )
         for name in dict.fromkeys(names)
-        if (name in described.found and name in committed.found) or f"group {name}" in unknown
+        if (name in described.found and name in committed.found) or name in unknown
     }
-    return CurrentGroups(found=found, refused=tuple(refused))
+    return CurrentGroups(found=found, refused=tuple(each for each in refusals if each.group_name not in unknown))
 
 
 def _without_lags(committed: Mapping[TopicPartition, Committed]) -> dict[TopicPartition, Committed]:

@@ -10,7 +10,7 @@ from itertools import chain
 from typing import Final, NamedTuple
 
 from kcoord.admin.cluster_client import ClusterClient
-from kcoord.admin.model import Answers, Bounds, Position, Refusal, TopicPartition
+from kcoord.admin.model import Answers, Bounds, Position, Refusal, Resource, TopicPartition, refused_names
 from kcoord.admin.offsets.files.offset_lines import OffsetLine
 from kcoord.admin.record_marks import RecordMark
 
@@ -101,7 +101,8 @@ def _read(cluster: ClusterClient, positions: Collection[Position]) -> _Read:
     """Reads the records. A partition is unreadable if it or its topic was refused and none of its records came;
     otherwise it has no record there."""
     answers: Answers[Position, RecordMark] = cluster.record_marks(set(positions)) if positions else Answers(found={})
-    refused = {refusal.what for refusal in answers.refused}
+    topics = refused_names(answers.refused, Resource.TOPIC)
+    partitions = refused_names(answers.refused, Resource.PARTITION)
     silent = {tp for tp, at in positions if (tp, at) not in answers.found}
-    unread = frozenset(tp for tp in silent if f"topic {tp.topic}" in refused or f"partition {tp}" in refused)
+    unread = frozenset(tp for tp in silent if tp.topic in topics or str(tp) in partitions)
     return _Read(answers.found, unread, answers.refused)

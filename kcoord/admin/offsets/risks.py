@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from kcoord.admin.cluster_client import ClusterClient
 from kcoord.admin.formatting import first_few, format_partitions
-from kcoord.admin.model import Position, TopicPartition
+from kcoord.admin.model import Position, Resource, TopicPartition
 from kcoord.admin.offsets.cluster_state import STATES_WITHOUT_MEMBERS
 from kcoord.admin.offsets.comparing import Origin, TargetRecords, compare, not_compared, origin_of
 from kcoord.admin.offsets.files.offset_lines import OffsetLine
@@ -89,8 +89,8 @@ def _compared(change: OffsetChange, line: OffsetLine, marks: Marks) -> Compariso
 
 
 def _why_unreadable(change: OffsetChange, marks: Marks) -> str:
-    about = (f"topic {change.tp.topic}", f"partition {change.tp}")
-    return "; ".join(str(refusal) for refusal in marks.refused if refusal.what in about)
+    about = ((Resource.TOPIC, change.tp.topic), (Resource.PARTITION, change.tp))
+    return "; ".join(str(refusal) for refusal in marks.refused if (refusal.kind, refusal.name) in about)
 
 
 # Decisions

@@ -5,11 +5,20 @@ errors it is retried, although the change may have been made even then: so a rep
 caller that needs to know what was done reads the state again.
 """
 
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
 from typing import Any, Final, TypeVar
 
-from kcoord.admin.model import Answers, Committed, GroupType, MemberToRemove, Refusal, TopicPartition, by_topic
+from kcoord.admin.model import (
+    Answers,
+    Committed,
+    GroupType,
+    MemberToRemove,
+    Refusal,
+    Resource,
+    TopicPartition,
+    by_topic,
+)
 from kcoord.admin.retry import NO_ERROR_TIMEOUTS, RETRIABLE, Attempt, retry_until_resolved
 from kcoord.admin.wire.apis import (
     CONSUMER_GROUP_HEARTBEAT,
@@ -151,7 +160,7 @@ def delete_groups(coordinators: Coordinators, names: Collection[str], *, timeout
             if each.error_code is ErrorCode.none:
                 attempt.found[each.group_id] = ErrorCode.none
             else:
-                attempt.refuse(each.group_id, f"group {each.group_id}", each.error_code)
+                attempt.refuse(each.group_id, Resource.GROUP, each.group_id, each.error_code)
 
     answers = retry_until_resolved(
         names,
@@ -161,15 +170,15 @@ def delete_groups(coordinators: Coordinators, names: Collection[str], *, timeout
         error_timeouts=NO_ERROR_TIMEOUTS,
         waits=coordinators.waits,
     )
-    failed = {refusal.what: refusal.error for refusal in answers.refused}
+    failed = {refusal.name: refusal.error for refusal in answers.refused}
     errors = {
-        name: ErrorCode.none if name in answers.found else failed.get(f"group {name}", ErrorCode.unknown_server_error)
+        name: ErrorCode.none if name in answers.found else failed.get(name, ErrorCode.unknown_server_error)
         for name in names
     }
     return Answers(found=errors, refused=answers.refused)
 
 
-Part = TypeVar("Part", bound=Hashable)
+Part = TypeVar("Part", TopicPartition, MemberToRemove)
 
 
 def _change(
@@ -195,13 +204,13 @@ def _change(
     def read_answer(answer: ApiResponse, _: Groups, attempt: Attempt[str, ErrorCode]) -> None:
         whole = getattr(answer.response, "error_code", ErrorCode.none)
         if whole is not ErrorCode.none:
-            attempt.refuse(group, f"group {group}", whole, getattr(answer.response, "error_message", None))
+            attempt.refuse(group, Resource.GROUP, group, whole, getattr(answer.response, "error_message", None))
             return
         errors = dict(read(answer.response))
         last.update({part: errors.get(part, ErrorCode.unknown_server_error) for part in parts})
         retriable = [error for error in last.values() if error in _SAFE_TO_RETRY]
         if retriable:
-            attempt.refuse(group, f"group {group}", retriable[0])
+            attempt.refuse(group, Resource.GROUP, group, retriable[0])
         else:
             attempt.found[group] = ErrorCode.none
 
@@ -219,14 +228,18 @@ def _change(
     failed = [(part, error) for part, error in last.items() if error is not ErrorCode.none]
     return Answers(
         found=last,
-        refused=tuple(Refusal(what=f"group {group}, {_name(part)}", error=error) for part, error in failed),
+        refused=tuple(_part_refusal(group, part, error) for part, error in failed),
     )
 
 
-def _name(part: Hashable) -> str:
-    if isinstance(part, MemberToRemove):
-        return f"member {part.member_id}" if part.member_id else f"instance {part.instance_id}"
-    return f"partition {part}"
+def _part_refusal(group: str, part: TopicPartition | MemberToRemove, error: ErrorCode) -> Refusal:
+    match part:
+        case TopicPartition():
+            return Refusal(kind=Resource.PARTITION, name=part, group=group, error=error)
+        case MemberToRemove(member_id="", instance_id=instance_id):
+            return Refusal(kind=Resource.INSTANCE, name=str(instance_id), group=group, error=error)
+        case MemberToRemove(member_id=member_id):
+            return Refusal(kind=Resource.MEMBER, name=member_id, group=group, error=error)
 
 
 def _partition_errors(response: Any) -> Iterable[tuple[TopicPartition, ErrorCode]]:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
+from kcoord.admin.model import Resource
 from kcoord.admin.retry import RETRIABLE, Attempt
 from kcoord.admin.waiting import Waits
 from kcoord.admin.wire.apis import FIND_COORDINATOR, Api
@@ -96,7 +97,7 @@ class Coordinators:
         else:
             error, message = error_of(outcome)
         for group in query.attempt.merge(chunk, answered):
-            query.attempt.refuse(group, f"group {group}", error, f"its coordinator, broker {node}: {message}")
+            query.attempt.refuse(group, Resource.GROUP, group, error, f"its coordinator, broker {node}: {message}")
 
     def _by_node(self, groups: Groups, attempts: Sequence[Attempt[str, Any]]) -> dict[int, Groups]:
         self._find([group for group in groups if group not in self._nodes], attempts)
@@ -128,9 +129,11 @@ class Coordinators:
 
     def _take(self, group: str, coordinator: Any | None, attempt: Attempt[str, Any]) -> None:
         if coordinator is None:
-            attempt.refuse(group, f"group {group}", ErrorCode.coordinator_not_available, "no coordinator is told of it")
+            attempt.refuse(
+                group, Resource.GROUP, group, ErrorCode.coordinator_not_available, "no coordinator is told of it"
+            )
         elif coordinator.error_code is not ErrorCode.none:
-            attempt.refuse(group, f"group {group}", coordinator.error_code, coordinator.error_message)
+            attempt.refuse(group, Resource.GROUP, group, coordinator.error_code, coordinator.error_message)
         else:
             self._nodes[group] = coordinator.node_id
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from kcoord.admin.connecting.connection import Connection
-from kcoord.admin.model import Answers, TopicPartition, by_topic
+from kcoord.admin.model import Answers, Resource, TopicPartition, by_topic
 from kcoord.admin.retry import NO_ERROR_TIMEOUTS, Attempt, retry_until_resolved
 from kcoord.admin.wire.apis import FETCH, LIST_OFFSETS
 from kcoord.admin.wire.brokers import Brokers
@@ -80,7 +80,7 @@ class LogFetcher:
         def read(response: Any, answered: Attempt[TopicPartition, Fetched]) -> None:
             if not response.responses:  # a broker answers so to a client beyond its quota
                 for tp in positions:
-                    answered.refuse(tp, f"partition {tp}", ErrorCode.throttling_quota_exceeded)
+                    answered.refuse(tp, Resource.PARTITION, tp, ErrorCode.throttling_quota_exceeded)
             partitions = [each for topic in response.responses for each in topic.partitions]
             filled = [each for each in partitions if each.records]
             for topic in response.responses:
@@ -89,7 +89,7 @@ class LogFetcher:
                     if each.error_code is ErrorCode.none:
                         answered.found[tp] = _fetched(each, is_crowded=any(other is not each for other in filled[:2]))
                     else:
-                        answered.refuse(tp, f"partition {tp}", each.error_code)
+                        answered.refuse(tp, Resource.PARTITION, tp, each.error_code)
 
         attempt: Attempt[TopicPartition, Fetched] = Attempt()
         self._logs.ask_leaders(list(positions), PartitionQuery(attempt, FETCH, fields, read, _PER_REQUEST))
@@ -112,7 +112,7 @@ class LogFetcher:
                     if each.error_code is ErrorCode.none:
                         answered.found[tp] = each.offset
                     else:
-                        answered.refuse(tp, f"partition {tp}", each.error_code)
+                        answered.refuse(tp, Resource.PARTITION, tp, each.error_code)
 
         def ask(pending: Partitions, attempt: Attempt[TopicPartition, int]) -> None:
             self._logs.ask_leaders(pending, PartitionQuery(attempt, LIST_OFFSETS, fields, read, PARTITIONS_PER_REQUEST))

@@ -5,7 +5,7 @@ from contextlib import suppress
 from itertools import repeat
 from typing import Any, Final
 
-from kcoord.admin.model import Answers, Group, GroupType, ListedGroup, Node, Refusal, rows_of
+from kcoord.admin.model import Answers, Group, GroupType, ListedGroup, Node, Refusal, Resource, refused_names, rows_of
 from kcoord.admin.retry import Attempt, retry_until_resolved
 from kcoord.admin.wire.apis import (
     CONSUMER_GROUP_DESCRIBE,
@@ -41,9 +41,9 @@ def list_groups(
         outcomes = brokers.ask_each([ApiRequest(node, LIST_GROUPS, fields) for node in nodes])
         for node, outcome in zip(nodes, outcomes, strict=True):
             if not isinstance(outcome, ApiResponse):
-                attempt.refuse(node, f"broker {node}", *error_of(outcome))
+                attempt.refuse(node, Resource.BROKER, str(node), *error_of(outcome))
             elif outcome.response.error_code is not ErrorCode.none:
-                attempt.refuse(node, f"broker {node}", outcome.response.error_code, "it lists no groups")
+                attempt.refuse(node, Resource.BROKER, str(node), outcome.response.error_code, "it lists no groups")
             else:
                 attempt.found[node] = True
                 found.update((each.name, each) for each in _listed(outcome, node))
@@ -51,7 +51,7 @@ def list_groups(
             with suppress(ConnectionError):  # if no broker answers, each is refused by name
                 brokers.refresh()
         for node in attempt.refused.keys() - brokers.nodes.keys():
-            attempt.refuse(node, f"broker {node}", ErrorCode.broker_not_available, "it has left the cluster")
+            attempt.refuse(node, Resource.BROKER, str(node), ErrorCode.broker_not_available, "it has left the cluster")
 
     listed = retry_until_resolved(list(brokers.nodes), ask, timeout=timeout, waits=brokers.waits)
     if any(refusal.error is ErrorCode.broker_not_available for refusal in listed.refused):
@@ -103,11 +103,11 @@ def describe_groups(
         answers = _describe_as(brokers, coordinators, left, api, to_group, timeout, piggyback)
         piggyback = ()
         found |= answers.found
-        absent = {refusal.what for refusal in answers.refused if refusal.error in _ABSENT}
-        refused += [refusal for refusal in answers.refused if refusal.what not in absent]
-        left = [name for name in left if f"group {name}" in absent]
+        absent = refused_names(answers.refused, Resource.GROUP, errors=_ABSENT)
+        refused += [refusal for refusal in answers.refused if refusal.group_name not in absent]
+        left = [name for name in left if name in absent]
     refused += [
-        Refusal(what=f"group {name}", error=ErrorCode.group_id_not_found, message="there is no such group")
+        Refusal(kind=Resource.GROUP, name=name, error=ErrorCode.group_id_not_found, message="there is no such group")
         for name in left
     ]
     return Answers(found=found, refused=tuple(refused))
@@ -150,7 +150,7 @@ def _describe_as(
             if error is ErrorCode.none:
                 attempt.found[each.group_id] = to_group(each, brokers.nodes[coordinators.coordinator_of(each.group_id)])
             else:
-                attempt.refuse(each.group_id, f"group {each.group_id}", error, each.error_message)
+                attempt.refuse(each.group_id, Resource.GROUP, each.group_id, error, each.error_message)
 
     def ask(pending: Groups, attempt: Attempt[str, Group]) -> None:
         coordinators.ask(pending, GroupQuery(attempt, api, fields, read, GROUPS_PER_REQUEST), *piggybacked)

@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
-from kcoord.admin.model import Answers, Bounds, FoundOffset, Topic, TopicPartition, by_topic
+from kcoord.admin.model import Answers, Bounds, FoundOffset, Resource, Topic, TopicPartition, by_topic
 from kcoord.admin.retry import RETRIABLE, Attempt, retry_until_resolved
 from kcoord.admin.wire.apis import DESCRIBE_CONFIGS, LIST_OFFSETS, METADATA, Api
 from kcoord.admin.wire.brokers import ApiRequest, ApiResponse, Brokers, Outcome, chunked, error_of
@@ -86,7 +86,7 @@ class Logs:
         return retry_until_resolved(timestamps, ask, timeout=self._timeout, waits=self._brokers.waits)
 
     def configs(self, kind: int, names: Collection[str]) -> Answers[str, Mapping[str, str]]:
-        what = "topic" if kind == TOPIC_RESOURCE else "group"
+        resource = Resource.TOPIC if kind == TOPIC_RESOURCE else Resource.GROUP
 
         def ask(pending: list[str], attempt: Attempt[str, Mapping[str, str]]) -> None:
             for chunk in chunked(pending, TOPICS_PER_REQUEST):
@@ -98,9 +98,9 @@ class Logs:
                             config.name: config.value for config in each.configs if config.value is not None
                         }
                     else:
-                        answered.refuse(each.resource_name, f"{what} {each.resource_name}", each.error_code)
+                        answered.refuse(each.resource_name, resource, each.resource_name, each.error_code)
                 for name in attempt.merge(chunk, answered):
-                    attempt.refuse(name, f"{what} {name}", ErrorCode.unknown_server_error, NOT_IN_RESPONSE)
+                    attempt.refuse(name, resource, name, ErrorCode.unknown_server_error, NOT_IN_RESPONSE)
 
         return retry_until_resolved(names, ask, timeout=self._timeout, waits=self._brokers.waits)
 
@@ -153,12 +153,11 @@ class Logs:
         for tp in partitions:
             topic = self._topics.get(tp.topic)
             if topic is None:
-                refusal = asked.refused[tp.topic]
-                attempt.refuse(tp, refusal.what, refusal.error, refusal.message)
+                attempt.refused[tp] = asked.refused[tp.topic]
             elif tp.partition not in topic.leaders:
-                attempt.refuse(tp, f"partition {tp}", ErrorCode.unknown_topic_or_partition)
+                attempt.refuse(tp, Resource.PARTITION, tp, ErrorCode.unknown_topic_or_partition)
             elif topic.leaders[tp.partition] < 0:
-                attempt.refuse(tp, f"partition {tp}", ErrorCode.leader_not_available)
+                attempt.refuse(tp, Resource.PARTITION, tp, ErrorCode.leader_not_available)
             else:
                 by_leader[topic.leaders[tp.partition]].append(tp)
         return by_leader
@@ -177,9 +176,9 @@ class Logs:
             if each.error_code in (ErrorCode.none, ErrorCode.leader_not_available) and each.partitions:
                 answered.found[each.name] = _topic(each)
             elif each.error_code is not ErrorCode.none:
-                answered.refuse(each.name, f"topic {each.name}", each.error_code)
+                answered.refuse(each.name, Resource.TOPIC, each.name, each.error_code)
         for name in attempt.merge(names, answered):
-            attempt.refuse(name, f"topic {name}", ErrorCode.unknown_server_error, NOT_IN_RESPONSE)
+            attempt.refuse(name, Resource.TOPIC, name, ErrorCode.unknown_server_error, NOT_IN_RESPONSE)
         for name in names:
             self._topics.pop(name, None)
         self._topics |= attempt.found
@@ -216,7 +215,7 @@ class _Requests:
             else:
                 error, message = error_of(outcome)
             for tp in each.attempt.merge(chunk if only is None else [tp for tp in chunk if tp in only], answered):
-                each.attempt.refuse(tp, f"topic {tp.topic}", error, f"its leader, broker {node}: {message}")
+                each.attempt.refuse(tp, Resource.TOPIC, tp.topic, error, f"its leader, broker {node}: {message}")
 
 
 def _by_name(topics: list[str]) -> dict[str, Any]:
@@ -242,7 +241,7 @@ def _read_offsets(response: Any, attempt: Offsets) -> None:
             if error is ErrorCode.none:
                 attempt.found[tp] = FoundOffset(offset, timestamp, epoch)
             else:
-                attempt.refuse(tp, f"topic {tp.topic}", error)
+                attempt.refuse(tp, Resource.TOPIC, tp.topic, error)
 
 
 def _topic(metadata: Any) -> Topic:

@@ -5,7 +5,7 @@ from itertools import compress
 from typing import Any, Final
 
 from kcoord.admin.groups.committed_offsets import Commits, TopicCommits, commits_of
-from kcoord.admin.model import Answers, Committed, TopicPartition
+from kcoord.admin.model import Answers, Committed, Resource, TopicPartition
 from kcoord.admin.retry import Attempt, retry_until_resolved
 from kcoord.admin.wire.apis import DESCRIBE_SHARE_GROUP_OFFSETS, OFFSET_FETCH
 from kcoord.admin.wire.brokers import ApiResponse
@@ -54,7 +54,7 @@ def _fetch_fields(groups: Groups) -> dict[str, Any]:
 
 def _read_commits(group: str, response: Any, attempt: Attempt[str, Commits]) -> None:
     if response.error_code is not ErrorCode.none:
-        attempt.refuse(group, f"group {group}", response.error_code)
+        attempt.refuse(group, Resource.GROUP, group, response.error_code)
         return
     topics = []
     for name, partitions in response.topics:
@@ -64,7 +64,7 @@ def _read_commits(group: str, response: Any, attempt: Attempt[str, Commits]) -> 
         if errors.count(ErrorCode.none) < len(errors):
             index, error = next(each for each in enumerate(errors) if each[1] is not ErrorCode.none)
             what = f"what it has committed for {TopicPartition(name, numbers[index])} is not told"
-            attempt.refuse(group, f"group {group}", error, what)
+            attempt.refuse(group, Resource.GROUP, group, error, what)
             return
         topics.append(TopicCommits(name, numbers, offsets, epochs, metadata))
     attempt.found[group] = Commits([each for each in map(_without_gaps, topics) if each.partitions])
@@ -90,7 +90,7 @@ def share_starts(coordinators: Coordinators, groups: Collection[str], *, timeout
     def read(answer: ApiResponse, _: Groups, attempt: Attempt[str, Commits]) -> None:
         for group in answer.response.groups:
             if group.error_code is not ErrorCode.none:
-                attempt.refuse(group.group_id, f"group {group.group_id}", group.error_code, group.error_message)
+                attempt.refuse(group.group_id, Resource.GROUP, group.group_id, group.error_code, group.error_message)
                 continue
             attempt.found[group.group_id] = commits_of(
                 {

@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
-from kcoord.admin.model import Answers, Position, Refusal, TopicPartition, by_topic
+from kcoord.admin.model import Answers, Position, Refusal, Resource, TopicPartition, by_topic
 from kcoord.admin.record_marks import RecordMark
 from kcoord.admin.retry import Attempt, retry_until_resolved
 from kcoord.admin.wire.apis import FETCH
@@ -99,7 +99,7 @@ def _read(
                 take(tp, answers.found.get(tp), was_alone=per_request == 1)
         is_late = time.monotonic() > deadline
     for topic in by_topic(open_offsets.waiting):
-        late = Refusal(what=f"topic {topic}", error=ErrorCode.request_timed_out, message=reading.what)
+        late = Refusal(kind=Resource.TOPIC, name=topic, error=ErrorCode.request_timed_out, message=reading.what)
         refused[late] = None
     return Answers(found=found, refused=tuple(refused))
 
@@ -189,7 +189,7 @@ def _fetch_query(
             for each in topic.partitions:
                 tp = TopicPartition(topic.topic, each.partition_index)
                 if each.error_code is not ErrorCode.none:
-                    answered.refuse(tp, f"topic {tp.topic}", each.error_code, reading.what)
+                    answered.refuse(tp, Resource.TOPIC, tp.topic, each.error_code, reading.what)
                 elif tp in open_offsets.waiting:
                     answered.found[tp] = scan_fetched(each.records, open_offsets.waiting[tp], reading.read)
 

@@ -20,7 +20,7 @@ from itertools import islice
 from typing import Final
 
 from kcoord.admin.connecting.connection import Connection
-from kcoord.admin.model import Refusal, TopicPartition
+from kcoord.admin.model import Refusal, Resource, TopicPartition
 from kcoord.admin.retry import RETRIABLE
 from kcoord.admin.wire.fetching import LogFetcher
 from kcoord.client.connect_errors import LoginFailed
@@ -130,7 +130,8 @@ def _fetch_round(fetching: LogFetcher, reading: _ReadState) -> Iterator[Rows]:
             reading.on_progress()
             yield from reading.requeue(tp)
         elif not fetched.is_crowded:
-            stuck[tp] = Refusal(what=str(tp), error=_LOG_TRUNCATED, message=f"the log ends at {fetched.stable_end} now")
+            ends = f"the log ends at {fetched.stable_end} now"
+            stuck[tp] = Refusal(kind=Resource.PARTITION, name=tp, error=_LOG_TRUNCATED, message=ends)
     for tp, refused in answers.refused.items():
         refusal: Refusal | None = refused
         if refused.error is ErrorCode.offset_out_of_range:

@@ -80,8 +80,8 @@ def plan_logs(connection: Connection, wanted: Wanted, choice: Choice) -> Plan:
     check_connection(connection)
     with closing(LogFetcher(connection)) as fetching:
         topics, refused = find_topics(connection, fetching, choice)
-        ends = _require_offsets_topic(fetching.stable_ends([tp for topic in topics for tp in topic.partitions]))
-        starts = _require_offsets_topic(find_starts(fetching, ends.found, wanted))
+        ends = require_offsets_topic(fetching.stable_ends([tp for topic in topics for tp in topic.partitions]))
+        starts = require_offsets_topic(find_starts(fetching, ends.found, wanted))
         until_ms = None if wanted.until_ms is None else wanted.until_ms + _TIMESTAMP_SLACK_MS
         until = _offsets_at(fetching, ends.found, until_ms)
         ranges = [
@@ -97,8 +97,8 @@ def group_starts(connection: Connection, wanted: Wanted) -> Mapping[int, int]:
     """Returns the first offset to read of each partition of `__consumer_offsets`. Raises as `plan_logs` does."""
     with closing(LogFetcher(connection)) as fetching:
         [offsets], _ = find_topics(connection, fetching, Choice(log_ends=False))
-        ends = _require_offsets_topic(fetching.stable_ends(offsets.partitions))
-        starts = _require_offsets_topic(find_starts(fetching, ends.found, wanted))
+        ends = require_offsets_topic(fetching.stable_ends(offsets.partitions))
+        starts = require_offsets_topic(find_starts(fetching, ends.found, wanted))
     return {tp.partition: offset for tp, offset in starts.found.items()}
 
 
@@ -189,9 +189,10 @@ def _offsets_at(
     return {tp: each.offset for tp, each in found.items() if each.offset >= 0}
 
 
-def _require_offsets_topic(answers: Answers[TopicPartition, int]) -> Answers[TopicPartition, int]:
+def require_offsets_topic(answers: Answers[TopicPartition, int]) -> Answers[TopicPartition, int]:
     """Raises CannotRead if a partition of `__consumer_offsets` was refused; otherwise returns the answers."""
     for refusal in answers.refused:
-        if OFFSETS_TOPIC in refusal.what:
+        topic = refusal.name.topic if isinstance(refusal.name, TopicPartition) else refusal.name
+        if topic == OFFSETS_TOPIC:
             raise CannotRead(str(refusal))
     return answers

@@ -7,7 +7,7 @@ import pytest
 from kcoord.admin.doctor.case import Facts
 from kcoord.admin.doctor.examining import examine
 from kcoord.admin.doctor.finding import Code, Severity
-from kcoord.admin.model import Refusal
+from kcoord.admin.model import Refusal, Resource
 from kcoord.errors import ErrorCode
 from tests.admin.snapshots import group, member, seen, snapshot
 
@@ -38,7 +38,7 @@ def test_findings_are_in_order_of_groups_the_worst_first() -> None:
 
 
 def test_what_was_refused_is_told_once_with_what_to_do() -> None:
-    secret = Refusal(what="group secret", error=ErrorCode.group_authorization_failed)
+    secret = Refusal(kind=Resource.GROUP, name="secret", error=ErrorCode.group_authorization_failed)
     (found,) = examine([snapshot(refused=[secret]), snapshot(refused=[secret], after=1)], Facts(), refused=[secret])
     assert (found.code, found.group) == (Code.NOT_EXAMINED, "secret")
     assert found.title == "could not be examined: group secret: GROUP_AUTHORIZATION_FAILED"
@@ -46,19 +46,19 @@ def test_what_was_refused_is_told_once_with_what_to_do() -> None:
 
 
 def test_what_was_refused_for_a_time_only_is_a_notice() -> None:
-    away = Refusal(what="group g", error=ErrorCode.coordinator_not_available)
+    away = Refusal(kind=Resource.GROUP, name="g", error=ErrorCode.coordinator_not_available)
     (found,) = examine([snapshot(refused=[away]), snapshot(seen(group(member("a", "t-0"))), after=5)], Facts())
     assert found.severity is Severity.NOTICE
     assert found.title == "was not told for a time: group g: COORDINATOR_NOT_AVAILABLE"
 
 
 def test_that_a_topic_does_not_exist_is_no_refusal() -> None:
-    gone = Refusal(what="topic t", error=ErrorCode.unknown_topic_or_partition)
+    gone = Refusal(kind=Resource.TOPIC, name="t", error=ErrorCode.unknown_topic_or_partition)
     assert examine([snapshot(refused=[gone])], Facts()) == ()
 
 
 def test_a_group_that_the_last_look_does_not_have_is_not_examined() -> None:
-    gone = Refusal(what="group g", error=ErrorCode.group_id_not_found)
+    gone = Refusal(kind=Resource.GROUP, name="g", error=ErrorCode.group_id_not_found)
     found = examine(
         [snapshot(seen(group(state="Empty"), {"t-0": (100, 250, 900)})), snapshot(refused=[gone], after=5)], Facts()
     )

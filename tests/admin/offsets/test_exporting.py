@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection
 
 from kcoord.admin.connecting.connection import Connection
-from kcoord.admin.model import Answers, Committed, Refusal, TopicPartition
+from kcoord.admin.model import Answers, Committed, Refusal, Resource, TopicPartition
 from kcoord.admin.offsets.files.exporting import export
 from kcoord.admin.record_marks import RecordMark
 from kcoord.admin.wire.cluster import WireCluster
@@ -18,7 +18,9 @@ class WithoutRecords(WireCluster):
     """A cluster whose records may not be read."""
 
     def record_marks(self, positions: Collection[Position]) -> Answers[Position, RecordMark]:
-        return Answers(found={}, refused=(Refusal(what="topic orders", error=ErrorCode.topic_authorization_failed),))
+        return Answers(
+            found={}, refused=(Refusal(kind=Resource.TOPIC, name="orders", error=ErrorCode.topic_authorization_failed),)
+        )
 
 
 def test_offsets_are_exported_without_records_that_are_refused_and_the_refusal_is_told(

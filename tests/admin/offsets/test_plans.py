@@ -8,7 +8,18 @@ from typing import Any
 
 import pytest
 
-from kcoord.admin.model import Bounds, Committed, Group, GroupType, Member, Node, Refusal, Topic, TopicPartition
+from kcoord.admin.model import (
+    Bounds,
+    Committed,
+    Group,
+    GroupType,
+    Member,
+    Node,
+    Refusal,
+    Resource,
+    Topic,
+    TopicPartition,
+)
 from kcoord.admin.offsets.checking import StalePlan, differences
 from kcoord.admin.offsets.cluster_state import CurrentGroup, CurrentGroups, CurrentLogs
 from kcoord.admin.offsets.files.documents import BadDocument
@@ -333,7 +344,7 @@ def test_a_deletion_needs_no_log() -> None:
 
 
 def test_a_group_that_cannot_be_read_is_a_difference() -> None:
-    refused = (Refusal(what="group g", error=ErrorCode.group_authorization_failed),)
+    refused = (Refusal(kind=Resource.GROUP, name="g", error=ErrorCode.group_authorization_failed),)
     groups = CurrentGroups(found={}, refused=refused)
     (line,) = differences(HELD, cluster_id="cluster", groups=groups, logs=CurrentLogs(topics={}, bounds={}))
     assert line == "group 'g' cannot be read: GROUP_AUTHORIZATION_FAILED"

@@ -6,7 +6,16 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from kcoord.admin.groups.snapshot_reader import read_snapshot, read_summaries
-from kcoord.admin.model import Bounds, Committed, FoundOffset, GroupType, MemberToRemove, Refusal, TopicPartition
+from kcoord.admin.model import (
+    Bounds,
+    Committed,
+    FoundOffset,
+    GroupType,
+    MemberToRemove,
+    Refusal,
+    Resource,
+    TopicPartition,
+)
 from kcoord.admin.wire.cluster import WireCluster
 from kcoord.admin.wire.times import ROOM_FOR_ONE
 from kcoord.errors import ErrorCode
@@ -175,7 +184,9 @@ def test_at_the_end_of_a_log_there_is_no_time_and_beyond_it_a_refusal(cluster: W
     beyond = cluster.timestamps([(tp(0), 11), (tp(1), 1)])
     assert beyond.found == {(tp(1), 1): FIRST_TIME + 1000}
     assert beyond.refused == (
-        Refusal(what="topic orders", error=ErrorCode.offset_out_of_range, message="the times of its records"),
+        Refusal(
+            kind=Resource.TOPIC, name="orders", error=ErrorCode.offset_out_of_range, message="the times of its records"
+        ),
     )
 
 
