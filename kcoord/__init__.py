@@ -42,6 +42,7 @@ Through `kcoord proxy`:
 
     folder or file   what is in it
     errors           Kafka's error codes
+    exceptions       the four bases of our exceptions: corrupt data, remote failure, local failure, invalid input
     settings         what can be set, under Kafka's names
     java_properties  Java's properties files, as Java reads them
     tickets          the names of requests that wait for their answers
@@ -73,6 +74,6 @@ Through `kcoord proxy`:
                      the pytest plugin, the tour
     commands/        the command line, a folder per noun; on disk next to kcoord/, installed as kcoord.commands
 
-A layer imports only those named above it here (server imports api, api imports broker, and so on down to errors and
-settings); import-linter holds it to that.
+A layer imports only those named above it here (server imports api, api imports broker, and so on down to errors,
+exceptions and settings); import-linter holds it to that.
 """

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from kcoord.exceptions import InvalidInput
+
 _BLANK: Final = " \t\f"
 _LETTERS: Final = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 _ESCAPE: Final = re.compile(r"\\(u.{0,4}|.)", re.DOTALL)
@@ -20,7 +22,7 @@ _ESCAPE: Final = re.compile(r"\\(u.{0,4}|.)", re.DOTALL)
 _NAME: Final = re.compile(r"((?:\\.|[^\\=: \t\f])*)[ \t\f]*[=:]?[ \t\f]*", re.DOTALL)
 
 
-class BadProperties(ValueError):
+class BadProperties(InvalidInput, ValueError):
     """A file that Java would not read either; the message names the line."""
 
 

@@ -9,8 +9,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Self
 
+from kcoord.exceptions import InvalidInput
 
-class BadSetting(ValueError):
+
+class BadSetting(InvalidInput, ValueError):
     """The name of a setting that does not exist, or a value that it cannot have."""
 
 

@@ -17,6 +17,7 @@ from kcoord.admin.offsets.files.offset_lines import OffsetLine
 from kcoord.admin.offsets.marking import mark_lines
 from kcoord.admin.offsets.planning import plan_from_files
 from kcoord.admin.offsets.plans import Risk, Verb
+from kcoord.exceptions import RemoteFailure
 
 from ..cluster_names import cluster_name_of, connection_to, options_for
 from ..opening import open_cluster
@@ -33,7 +34,7 @@ def _pattern(_: click.Context, __: click.Parameter, text: str) -> re.Pattern[str
         raise click.BadParameter(f"{text!r} is no regular expression: {error}") from None
 
 
-class NotAllRead(RuntimeError):
+class NotAllRead(RemoteFailure, RuntimeError):
     """Raised if some of the offsets could not be read, since they would be missing in the copy."""
 
 

@@ -10,6 +10,7 @@ from kcoord.admin.formatting import format_count
 from kcoord.admin.groups.selection import select_groups
 from kcoord.admin.offsets.files.documents import write_atomically
 from kcoord.admin.offsets.files.exporting import csv_lines, export, json_lines
+from kcoord.exceptions import RemoteFailure
 
 from ..groups.choice import GroupSelection, group_choice
 from ..opening import open_cluster
@@ -20,7 +21,7 @@ from .options import offsets_connection
 _STDOUT: Final = ("-", "/dev/stdout")
 
 
-class PartialExport(RuntimeError):
+class PartialExport(RemoteFailure, RuntimeError):
     """Raised instead of replacing a file, which may be complete, by an incomplete export."""
 
 

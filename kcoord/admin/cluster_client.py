@@ -27,9 +27,10 @@ from kcoord.admin.model import (
 )
 from kcoord.admin.record_marks import RecordMark
 from kcoord.errors import ErrorCode
+from kcoord.exceptions import RemoteFailure
 
 
-class Refused(RuntimeError):
+class Refused(RemoteFailure, RuntimeError):
     """The whole request was refused. Like a ConnectionError it may be temporary: brokers that are starting refuse
     much."""
 

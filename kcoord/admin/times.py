@@ -3,11 +3,12 @@
 from datetime import UTC, datetime, timedelta
 
 from kcoord.admin.durations import parse_duration
+from kcoord.exceptions import InvalidInput
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-class BadTime(ValueError):
+class BadTime(InvalidInput, ValueError):
     """The text is not a time."""
 
 

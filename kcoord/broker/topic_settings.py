@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import Final, assert_never
 
 from kcoord.broker.log.partition_log import LogSettings
+from kcoord.exceptions import InvalidInput
 from kcoord.settings import Settings
 
 
@@ -26,7 +27,7 @@ class ConfigType(IntEnum):
     LIST = 7
 
 
-class BadConfig(ValueError):
+class BadConfig(InvalidInput, ValueError):
     """A value that Kafka refuses with INVALID_CONFIG."""
 
 

@@ -16,6 +16,7 @@ from kcoord.broker.names import METADATA_TOPIC, unified, why_invalid
 from kcoord.broker.offsets_topic import OFFSETS_TOPIC_SETTINGS, why_offsets_are_lost
 from kcoord.broker.topic_settings import TOPIC_SETTINGS, BadConfig, effective, refuse_unless_valid
 from kcoord.errors import ErrorCode
+from kcoord.exceptions import InvalidInput
 
 Item = TypeVar("Item")
 
@@ -23,7 +24,7 @@ USE_DEFAULT: Final = -1
 MAX_PARTITIONS: Final = 10_000  # In one topic: settings bound the memory, not clients.
 
 
-class Refusal(Exception):
+class Refusal(InvalidInput):
     """Why a topic cannot be created or changed; it is caught where the result of the topic is made."""
 
     def __init__(self, error: ErrorCode, message: str | None) -> None:

@@ -2,10 +2,12 @@
 
 from typing import Any, Final
 
+from kcoord.exceptions import RemoteFailure
+
 _LONGEST_SHOWN: Final = 300
 
 
-class CannotConnect(ConnectionError):
+class CannotConnect(RemoteFailure, ConnectionError):
     """No connection could be made."""
 
 
@@ -29,7 +31,7 @@ class NoAnswer(CannotConnect, TimeoutError):
     """The server took too long."""
 
 
-class Disconnected(ConnectionResetError):
+class Disconnected(RemoteFailure, ConnectionResetError):
     """The server closed the connection."""
 
 

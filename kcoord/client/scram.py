@@ -13,6 +13,8 @@ from base64 import b64decode, b64encode
 from dataclasses import dataclass, field, replace
 from typing import Final, Self
 
+from kcoord.exceptions import RemoteFailure
+
 HASHES: Final = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
 FEWEST_ITERATIONS: Final = 4096
 MOST_ITERATIONS: Final = 10_000_000
@@ -26,7 +28,7 @@ _CLIENT_FIRST: Final = re.compile(rf"n,(?:a=({_NAME}))?,n=({_NAME}),r=({_PRINTAB
 _CLIENT_FINAL: Final = re.compile(rf"(c=({_BASE64}),r=({_PRINTABLE})(?:,{_EXTENSIONS})?),p=({_BASE64})")
 
 
-class BadScram(ValueError):
+class BadScram(RemoteFailure, ValueError):
     """A message that does not follow the RFC, or a proof that is wrong."""
 
 

@@ -12,11 +12,12 @@ from typing import Final
 
 from kcoord.client.connect_errors import NotTls, TlsFailed, in_one_line
 from kcoord.client.security import Tls
+from kcoord.exceptions import InvalidInput
 
 _VERSIONS: Final = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
 
 
-class BadTlsMaterial(ValueError):
+class BadTlsMaterial(InvalidInput, ValueError):
     """A certificate or key that cannot be used."""
 
 

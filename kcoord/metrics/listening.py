@@ -3,8 +3,10 @@
 import socket
 from dataclasses import dataclass
 
+from kcoord.exceptions import LocalFailure
 
-class CannotListen(RuntimeError):
+
+class CannotListen(LocalFailure, RuntimeError):
     """The port is taken, or the host is not an address of this machine."""
 
 

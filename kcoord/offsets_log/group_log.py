@@ -15,6 +15,7 @@ from kcoord.broker.cluster import OFFSETS_TOPIC, Cluster, NodeId, Partition
 from kcoord.broker.describe_cluster import offsets_partition
 from kcoord.broker.log.partition_log import Refused
 from kcoord.broker.log.segment import CorruptSegment
+from kcoord.exceptions import CorruptData
 from kcoord.groups.records import CommitPartitions, Record, RepeatedCommit
 from kcoord.offsets_log.commit_templates import CommitEncoder, CommitEncoders
 from kcoord.offsets_log.decoding import Fact, FactReader
@@ -30,7 +31,7 @@ _READ_BYTES: Final = 1 << 18
 log = logging.getLogger("kcoord.storage")
 
 
-class CorruptPartition(OSError):
+class CorruptPartition(CorruptData, OSError):
     """A partition that is corrupt: it cannot be read to its end, however often that is tried."""
 
 

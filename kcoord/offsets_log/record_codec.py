@@ -11,6 +11,7 @@ import struct
 from collections.abc import Mapping
 from typing import Any, Final
 
+from kcoord.exceptions import CorruptData
 from kcoord.offsets_log.record_readers import BadLength, Read, Values, schema_reader
 from kcoord.offsets_log.record_schemas import RECORD_TYPES, RecordSchema
 from kcoord.offsets_log.record_writers import Unwritable, Write, schema_writer
@@ -35,7 +36,7 @@ _FIRST: Final = struct.Struct(">h")
 _SHOWN: Final = 64  # The most bytes of a malformed record in an error message.
 
 
-class UnreadableRecord(ValueError):
+class UnreadableRecord(CorruptData, ValueError):
     """A record that cannot be read."""
 
 

@@ -11,6 +11,7 @@ from functools import cache
 from typing import Any, Final
 from uuid import UUID
 
+from kcoord.exceptions import CorruptData
 from kcoord.offsets_log.record_schemas import INTEGERS, LONGEST_STRING, Field, Fields, RecordSchema, default_of
 from kcoord.protocol.varint import read_uvarint
 
@@ -23,7 +24,7 @@ _INT32: Final = struct.Struct(">i")
 _UUID_BYTES: Final = 16
 
 
-class BadLength(ValueError):
+class BadLength(CorruptData, ValueError):
     """A length that is not allowed."""
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any, Final
 
+from kcoord.exceptions import InvalidInput
 from kcoord.offsets_log.record_schemas import INTEGERS, LONGEST_STRING, Field, Fields, RecordSchema, default_of
 from kcoord.protocol.varint import uvarint
 
@@ -17,7 +18,7 @@ _INT16: Final = struct.Struct(">h")
 _INT32: Final = struct.Struct(">i")
 
 
-class Unwritable(ValueError):
+class Unwritable(InvalidInput, ValueError):
     """A value that its field cannot hold."""
 
 

@@ -24,6 +24,8 @@ import pyspark
 from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
 from pyspark.errors import PySparkException
 
+from kcoord.exceptions import LocalFailure
+
 _TRACEBACK: Final = "Traceback (most recent call last):"
 _PYTHON_ERROR: Final = re.compile(r"(?P<kind>[A-Za-z_][\w.]*)(?:: (?P<text>.*))?")
 _ERRNO: Final = re.compile(r"\[Errno \d+\] (?P<what>[^:]+)(?:: (?P<path>.+))?")
@@ -96,7 +98,7 @@ _TRANSLATIONS: Final = [
 """Maps patterns in the text of an exception to the line that the user is shown."""
 
 
-class JobFailed(RuntimeError):
+class JobFailed(LocalFailure, RuntimeError):
     """A Spark job failed; the message is one line for the user."""
 
 

@@ -30,6 +30,7 @@ from typing import Final
 from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
+from kcoord.exceptions import LocalFailure
 from kcoord.pipeline.errors import UnrecognizedFailure, is_from_spark, summarize_error
 from kcoord.pipeline.interrupting import interrupt_handler
 
@@ -97,7 +98,7 @@ SMALL_BYTES: Final = 64 * 1000 * 1000
 """A log of up to this many bytes is small."""
 
 
-class NoSpark(RuntimeError):
+class NoSpark(LocalFailure, RuntimeError):
     """Spark cannot be started, or is not installed."""
 
 

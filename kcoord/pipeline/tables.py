@@ -15,6 +15,7 @@ from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
 
+from kcoord.exceptions import InvalidInput
 from kcoord.pipeline.schemas import SCANNED, TABLES, spark_schema
 
 _DAY: Final = "date"
@@ -25,7 +26,7 @@ CHECKPOINT: Final = "_checkpoint"
 """The folder next to the tables that stores how far a job that follows a cluster has come."""
 
 
-class BadFolder(ValueError):
+class BadFolder(InvalidInput, ValueError):
     """A folder that cannot be used for the request."""
 
 

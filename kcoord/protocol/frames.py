@@ -3,6 +3,8 @@
 from struct import Struct
 from typing import Final
 
+from kcoord.exceptions import CorruptData
+
 LENGTH_PREFIX: Final = Struct(">i")
 LENGTH_BYTES: Final = LENGTH_PREFIX.size
 
@@ -17,11 +19,11 @@ _HTTP_METHODS: Final = frozenset(
 _HTTP_RESPONSE: Final = b"HTTP"
 
 
-class BadFrame(ValueError):
+class BadFrame(CorruptData, ValueError):
     """A frame length that is not allowed. The rest of the stream cannot be read."""
 
 
-class CorruptMessage(ValueError):
+class CorruptMessage(CorruptData, ValueError):
     """A frame whose body is not what its API version prescribes."""
 
 

@@ -3,11 +3,13 @@
 They follow ByteUtils.readUnsignedVarint, readVarint and readVarlong.
 """
 
+from kcoord.exceptions import CorruptData
+
 _INT_BYTES = 5
 _LONG_BYTES = 10
 
 
-class BadVarint(ValueError):
+class BadVarint(CorruptData, ValueError):
     """A number of more bytes than its type has."""
 
 

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from kcoord.client.security import Security
+from kcoord.exceptions import LocalFailure
 from kcoord.proxy.forwarding.endpoints import Endpoint
 from kcoord.settings import Settings
 
@@ -11,7 +12,7 @@ if TYPE_CHECKING:
     from kcoord.security.listener import Listener
 
 
-class CannotProxy(RuntimeError):
+class CannotProxy(LocalFailure, RuntimeError):
     """The proxy cannot start: a port is taken, or no upstream broker answers."""
 
 

@@ -15,6 +15,7 @@ from datetime import datetime, timedelta
 from ipaddress import ip_address
 from typing import Final
 
+from kcoord.exceptions import CorruptData
 from kcoord.security.der import SEQUENCE, SET, Element, dotted, elements, only, time_of
 
 _SHORT_NAMES: Final = {
@@ -42,7 +43,7 @@ _MAX_SHOWN: Final = 5
 _REFUSED: Final = "clients that check it will refuse it"
 
 
-class BadCertificate(ValueError):
+class BadCertificate(CorruptData, ValueError):
     """Bytes that are no certificate, which OpenSSL would not have accepted."""
 
 

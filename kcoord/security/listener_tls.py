@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from kcoord.client.connect_errors import in_one_line
 from kcoord.client.tls import as_file
+from kcoord.exceptions import InvalidInput
 from kcoord.security.certificates import subject_of
 from kcoord.security.listener import ANONYMOUS, ClientAuth, ListenerTls
 from kcoord.security.refusals import Refusal, Refused
@@ -17,7 +18,7 @@ _CLIENT_AUTH: Final = {
 }
 
 
-class BadListenerTls(ValueError):
+class BadListenerTls(InvalidInput, ValueError):
     """A certificate or key that a listener cannot use."""
 
 

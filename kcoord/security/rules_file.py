@@ -18,6 +18,7 @@ from ipaddress import IPv6Address, ip_address
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from kcoord.exceptions import InvalidInput
 from kcoord.security.fingerprints import fingerprint_of
 from kcoord.security.rules import ANY, CLUSTER_NAME, EVERYBODY, OPERATIONS, Kind, Operation, Pattern, Rule, Rules
 
@@ -38,11 +39,11 @@ _TOPIC_NAME: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")  # valid topic names a
 _MAX_BYTES: Final = 16 * 1024 * 1024
 
 
-class BadRules(ValueError):
+class BadRules(InvalidInput, ValueError):
     """A file of rules that cannot be used; the message states the line and what is wrong there."""
 
 
-class _BadLine(Exception):
+class _BadLine(InvalidInput):
     """A line that cannot be parsed; the message states why."""
 
 

@@ -33,6 +33,7 @@ from typing import Any, Final, Self
 from kcoord.client.connect_errors import in_one_line
 from kcoord.client.scram import FEWEST_ITERATIONS, HASHES, MOST_ITERATIONS, Credential, keys
 from kcoord.client.secret import Secret
+from kcoord.exceptions import InvalidInput
 from kcoord.security.fingerprints import fingerprint_of
 
 log = logging.getLogger("kcoord.security")
@@ -49,7 +50,7 @@ Credentials = Mapping[str, Credential]
 """The credentials of a user, one for each mechanism."""
 
 
-class BadUsers(ValueError):
+class BadUsers(InvalidInput, ValueError):
     """A file that cannot be used, an invalid user name, or a user that does not exist."""
 
 

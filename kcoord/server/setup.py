@@ -13,6 +13,7 @@ from uuid import UUID
 from kcoord.broker.cluster import OFFSETS_TOPIC, Cluster, Node, NodeId, RequestContext
 from kcoord.broker.log.storage import EphemeralStorage
 from kcoord.errors import ErrorCode
+from kcoord.exceptions import LocalFailure
 from kcoord.server.listener.descriptors import descriptor_limit, files_for_records
 from kcoord.settings import Settings
 
@@ -26,7 +27,7 @@ _LAST_PORT: Final = 65535
 _NO_LIMIT: Final = 2**63 - 1
 
 
-class CannotServe(RuntimeError):
+class CannotServe(LocalFailure, RuntimeError):
     """The cluster cannot start: a port is taken, a topic is invalid, or a folder cannot be used."""
 
 

@@ -9,12 +9,14 @@
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from kcoord.exceptions import CorruptData
+
 START_OFFSETS = "log-start-offset-checkpoint"
 LEADER_EPOCHS = "leader-epoch-checkpoint"
 _VERSION = "0"
 
 
-class BadCheckpoint(ValueError):
+class BadCheckpoint(CorruptData, ValueError):
     """A checkpoint file with other contents than its name promises."""
 
 

@@ -18,6 +18,7 @@ from typing import Final
 from uuid import UUID
 
 from kcoord.broker.log.storage import LogStorage, StoredTopic
+from kcoord.exceptions import LocalFailure
 from kcoord.java_properties import read_properties
 from kcoord.storage.checkpoints import START_OFFSETS, BadCheckpoint, read_start_offsets, start_offsets_text
 from kcoord.storage.filesystem import Filesystem
@@ -33,7 +34,7 @@ CLEAN_SHUTDOWN: Final = ".kafka_cleanshutdown"
 FIRST_NODE: Final = 1
 
 
-class BadDataDir(Exception):
+class BadDataDir(LocalFailure):
     """The folder cannot be used; the text is the reason, in one line."""
 
 

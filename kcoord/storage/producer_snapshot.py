@@ -16,6 +16,7 @@ import struct
 from collections.abc import Iterable, Iterator
 
 from kcoord.broker.log.producers import AppendedBatch, Producer
+from kcoord.exceptions import CorruptData
 from kcoord.protocol.records.batch import step_sequence
 
 _VERSION = 1
@@ -26,7 +27,7 @@ _ENTRY = struct.Struct(">qhiqiqiq")
 _NONE = -1
 
 
-class BadSnapshot(ValueError):
+class BadSnapshot(CorruptData, ValueError):
     """Bytes that are no snapshot, or a corrupt one."""
 
 

@@ -25,6 +25,7 @@ from kcoord.broker.log.partition_log import Recovered
 from kcoord.broker.log.producers import Producers
 from kcoord.broker.log.segment import CorruptSegment, Segment
 from kcoord.broker.log.storage import Store
+from kcoord.exceptions import CorruptData
 from kcoord.protocol.records.batch import (
     ATTRIBUTES_OFFSET,
     HEADER_SIZE,
@@ -52,7 +53,7 @@ _READ_AHEAD: Final = 1 << 20
 _FURTHEST: Final = 2**31  # The offsets of a segment are less than this above its base offset.
 
 
-class Unrecoverable(Exception):
+class Unrecoverable(CorruptData):
     """The log cannot be used. Its records were not changed."""
 
 

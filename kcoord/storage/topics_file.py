@@ -19,6 +19,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from kcoord.broker.log.storage import StoredTopic
+from kcoord.exceptions import CorruptData
 from kcoord.storage.log_dir import topic_id_of, topic_id_text
 from kcoord.storage.segment_files import SegmentFile, SegmentFiles
 
@@ -28,7 +29,7 @@ NAME: Final = "kcoord-topics.jsonl"
 _FORMAT: Final = {"kcoord": "topics/v1"}
 
 
-class BadTopicsFile(ValueError):
+class BadTopicsFile(CorruptData, ValueError):
     """The file exists, and is malformed."""
 
 

@@ -1,7 +1,9 @@
 """What can go wrong before a test has begun. Each message says how to fix it."""
 
+from kcoord.exceptions import LocalFailure
 
-class FixtureError(RuntimeError):
+
+class FixtureError(LocalFailure, RuntimeError):
     """A cluster or a tool is not available."""
 
 

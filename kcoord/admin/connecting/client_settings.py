@@ -18,6 +18,7 @@ from typing import Final
 
 from kcoord.admin.connecting.secrets import BadReference, is_reference, is_secret_key, resolve, resolve_without_commands
 from kcoord.client.secret import Secret
+from kcoord.exceptions import InvalidInput
 from kcoord.java_properties import read_properties_file
 
 _RENAMED: Final = {
@@ -93,11 +94,11 @@ _EXCLUSIVE: Final = (
 )
 
 
-class BadConnection(ValueError):
+class BadConnection(InvalidInput, ValueError):
     """The settings do not make a connection; the message says where they were given."""
 
 
-class BadJaas(ValueError):
+class BadJaas(InvalidInput, ValueError):
     """A JAAS line is invalid, for Kafka too. The text is not repeated: it contains the password."""
 
 

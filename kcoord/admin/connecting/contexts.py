@@ -22,13 +22,14 @@ from typing import Any, Final
 
 from kcoord.admin.connecting.client_settings import JAAS, BadJaas
 from kcoord.admin.connecting.secrets import ADVICE, is_reference, is_secret_key
+from kcoord.exceptions import InvalidInput
 
 FILE: Final = "contexts.toml"
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _HEAD: Final = "# The contexts of kcoord: see kcoord context --help. Secrets stand here by reference only.\n"
 
 
-class BadContexts(ValueError):
+class BadContexts(InvalidInput, ValueError):
     """The file cannot be read, a name does not exist, or a secret must not be stored."""
 
 

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from kcoord.client.secret import Secret
+from kcoord.exceptions import InvalidInput
 
 _JKS_MAGIC: Final = b"\xfe\xed\xfe\xed"
 _JCEKS_MAGIC: Final = b"\xce\xce\xce\xce"
@@ -32,7 +33,7 @@ _PEM_CERTIFICATE: Final = re.compile(r"-----BEGIN CERTIFICATE-----.*?-----END CE
 _PEM_KEY: Final = re.compile(r"-----BEGIN ([A-Z ]*PRIVATE KEY)-----.*?-----END \1-----", re.DOTALL)
 
 
-class BadKeystore(ValueError):
+class BadKeystore(InvalidInput, ValueError):
     """The store cannot be read; the message names the file."""
 
 

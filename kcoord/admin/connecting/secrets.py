@@ -17,6 +17,7 @@ from typing import Final
 
 from kcoord.client.connect_errors import in_one_line
 from kcoord.client.secret import Secret
+from kcoord.exceptions import InvalidInput
 
 __all__ = [
     "ADVICE",
@@ -40,7 +41,7 @@ _SECRET_KEYS: Final = frozenset(
 _SECRET_IN_JAAS: Final = re.compile(r"(?:password|secret)\w*\s*=\s*[\"']?(?!env:|file:|command:|[\"'])", re.IGNORECASE)
 
 
-class BadReference(ValueError):
+class BadReference(InvalidInput, ValueError):
     """A reference leads to no secret."""
 
 

@@ -8,11 +8,12 @@ from kcoord.admin.cluster_client import ClusterClient
 from kcoord.admin.interruption import NEVER, Stop
 from kcoord.admin.model import Group, Member, MemberToRemove, Refusal, Resource
 from kcoord.errors import ErrorCode
+from kcoord.exceptions import InvalidInput
 
 MEMBERS_AT_ONCE: Final = 50  # in one batch; a stop takes effect between batches
 
 
-class NotAMember(RuntimeError):
+class NotAMember(InvalidInput, RuntimeError):
     """The group does not have a member that was named."""
 
 

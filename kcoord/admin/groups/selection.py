@@ -6,9 +6,10 @@ from collections.abc import Collection, Sequence
 from kcoord.admin.cluster_client import ClusterClient
 from kcoord.admin.model import Refusal
 from kcoord.admin.name_patterns import compile_name_pattern
+from kcoord.exceptions import InvalidInput
 
 
-class NoGroupSelected(RuntimeError):
+class NoGroupSelected(InvalidInput, RuntimeError):
     """No group was named, or none of the existing ones matches."""
 
 

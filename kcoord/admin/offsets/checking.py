@@ -5,9 +5,10 @@ from collections.abc import Iterator
 from kcoord.admin.model import Bounds, Committed
 from kcoord.admin.offsets.cluster_state import CurrentGroup, CurrentGroups, CurrentLogs, why_unchangeable
 from kcoord.admin.offsets.plans import GroupPlan, OffsetChange, Plan
+from kcoord.exceptions import InvalidInput
 
 
-class StalePlan(RuntimeError):
+class StalePlan(InvalidInput, RuntimeError):
     """The cluster is no longer as the plan found it; nothing was changed."""
 
     def __init__(self, differences: tuple[str, ...]) -> None:

@@ -22,6 +22,7 @@ from kcoord.admin.model import Bounds, Committed, FoundOffset, TopicPartition
 from kcoord.admin.offsets.files.offset_lines import OffsetLine
 from kcoord.admin.offsets.plans import Flag, Note
 from kcoord.admin.times import utc_text
+from kcoord.exceptions import InvalidInput
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,7 +103,7 @@ class TargetOffset:
     notes: tuple[Note, ...] = ()
 
 
-class CannotReset(RuntimeError):
+class CannotReset(InvalidInput, RuntimeError):
     """Some partitions have no offset for this target."""
 
 

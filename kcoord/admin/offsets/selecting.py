@@ -6,11 +6,12 @@ from dataclasses import dataclass
 
 from kcoord.admin.formatting import first_few
 from kcoord.admin.model import Topic, TopicPartition
+from kcoord.exceptions import InvalidInput
 
 _MOST_PARTITIONS = 1_000_000  # in one selection: "orders:0-99999999999" is a typing error, and would fill the memory
 
 
-class BadSelection(ValueError):
+class BadSelection(InvalidInput, ValueError):
     """The text names no partitions, or partitions that do not exist."""
 
 

@@ -23,6 +23,7 @@ from collections.abc import Iterator, Sequence
 from typing import Self
 
 from kcoord.broker.log.storage import Store
+from kcoord.exceptions import CorruptData
 from kcoord.protocol.records.batch import (
     HEADER_SIZE,
     LOG_OVERHEAD,
@@ -41,7 +42,7 @@ _READ_AHEAD = 1 << 18
 _STEP = struct.Struct(">qi11xi8xq")  # Fields of a header: base offset, length, last offset delta, max timestamp.
 
 
-class CorruptSegment(OSError):
+class CorruptSegment(CorruptData, OSError):
     """The bytes of a segment are not what was appended."""
 
 

@@ -28,6 +28,7 @@ from typing import BinaryIO, Final, NamedTuple
 
 import numpy as np
 
+from kcoord.exceptions import InvalidInput
 from kcoord.protocol.records.batch import (
     FRAME,
     HEADER_SIZE,
@@ -51,11 +52,11 @@ _SEGMENT_FILE: Final = re.compile(r"\d{20}\.log")
 _INDEX_ENTRY: Final = np.dtype([("offset", ">i4"), ("position", ">i4")])
 
 
-class NoSegments(ValueError):
+class NoSegments(InvalidInput, ValueError):
     """The path has no segments."""
 
 
-class DuplicatePartitions(ValueError):
+class DuplicatePartitions(InvalidInput, ValueError):
     """A folder has the same partition more than once."""
 
 

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kcoord.admin.offsets.files.documents import is_replaceable
+from kcoord.exceptions import InvalidInput
 from kcoord.pipeline.tables import check_writable
 
 
-class BadFile(ValueError):
+class BadFile(InvalidInput, ValueError):
     """A file that a report cannot be written to."""
 
 

@@ -27,6 +27,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import unix_millis
 
 from kcoord.admin.connecting.connection import Connection
+from kcoord.exceptions import LocalFailure
 from kcoord.pipeline.decoding.consumed_messages import CONSUMED_COLUMNS, decode_consumed
 from kcoord.pipeline.decoding.fetched import LogRange
 from kcoord.pipeline.decoding.row_filter import Wanted
@@ -49,7 +50,7 @@ _HIDDEN: Final = "spark.sql.redaction.options.regex"
 _MISSING: Final = "Failed to find data source: kafka"
 
 
-class NoConnector(RuntimeError):
+class NoConnector(LocalFailure, RuntimeError):
     """This Spark does not have the connector."""
 
     def __init__(self) -> None:

@@ -18,6 +18,7 @@ from typing import Final
 from kcoord.admin.connecting.connection import Connection
 from kcoord.client.secret import Secret
 from kcoord.client.security import OAuthBearer, Plain, Sasl, Scram, Tls
+from kcoord.exceptions import InvalidInput
 
 _PREFIX: Final = "kafka."
 SECRET_OPTIONS: Final = r"(?i)jaas|keystore|password"  # noqa: S105
@@ -27,7 +28,7 @@ _MODULES: Final = "org.apache.kafka.common.security"
 _ESCAPED: Final = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r"})
 
 
-class NotForConnector(ValueError):
+class NotForConnector(InvalidInput, ValueError):
     """A connection that Spark's Kafka connector cannot make."""
 
     def __init__(self, what: str) -> None:

@@ -25,6 +25,7 @@ from kcoord.admin.retry import RETRIABLE
 from kcoord.admin.wire.fetching import LogFetcher
 from kcoord.client.connect_errors import LoginFailed
 from kcoord.errors import ErrorCode
+from kcoord.exceptions import RemoteFailure
 from kcoord.pipeline.decoding.decode import Rows
 from kcoord.pipeline.decoding.fetched import LogRange, RangeDecoder
 from kcoord.pipeline.decoding.row_filter import Wanted
@@ -39,7 +40,7 @@ _LOG_TRUNCATED: Final = ErrorCode.offset_not_available
 _RETRIABLE: Final = RETRIABLE | GONE | {ErrorCode.throttling_quota_exceeded, ErrorCode.offset_out_of_range}
 
 
-class CannotRead(RuntimeError):
+class CannotRead(RemoteFailure, RuntimeError):
     """A partition that the cluster refuses to return."""
 
 

@@ -21,6 +21,7 @@ from kcoord.admin.opening import open_cluster
 from kcoord.admin.wire.fetching import LogFetcher
 from kcoord.admin.wire.logs import EARLIEST
 from kcoord.errors import ErrorCode
+from kcoord.exceptions import InvalidInput
 from kcoord.pipeline.decoding.fetched import LogRange
 from kcoord.pipeline.decoding.row_filter import Wanted
 from kcoord.pipeline.decoding.segments import INTERNAL_TOPICS, OFFSETS_TOPIC
@@ -32,7 +33,7 @@ MAX_RANGES: Final = 64
 _TIMESTAMP_SLACK_MS: Final = 600_000
 
 
-class NothingToRead(ValueError):
+class NothingToRead(InvalidInput, ValueError):
     """The cluster has no log of groups, or refuses to return it."""
 
 

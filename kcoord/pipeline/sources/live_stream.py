@@ -27,6 +27,7 @@ from kcoord.admin.model import Answers, Topic, TopicPartition
 from kcoord.admin.retry import RETRIABLE
 from kcoord.admin.wire.fetching import LogFetcher
 from kcoord.client.connect_errors import LoginFailed
+from kcoord.exceptions import InvalidInput, RemoteFailure
 from kcoord.pipeline.decoding.fetched import LogRange
 from kcoord.pipeline.decoding.row_filter import Wanted
 from kcoord.pipeline.sources.arrow_packing import pack_rows
@@ -45,11 +46,11 @@ _BACKOFF: Final = 1.0
 Value = TypeVar("Value")
 
 
-class WrongCluster(ValueError):
+class WrongCluster(InvalidInput, ValueError):
     """The stream began on another cluster."""
 
 
-class TemporarilyRefused(ConnectionError):
+class TemporarilyRefused(RemoteFailure, ConnectionError):
     """Brokers answer, but refuse for now."""
 
 

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kcoord.admin.times import utc_text
+from kcoord.exceptions import InvalidInput
 from kcoord.pipeline.decoding.row_filter import Wanted
 from kcoord.pipeline.sources.live_plan import Choice
 
@@ -15,7 +16,7 @@ _SINCE, _UNTIL, _GROUP, _TOPIC, _NO_LOG_ENDS = "--since", "--until", "--group", 
 _CONNECTOR = "--connector"
 
 
-class RequestChanged(ValueError):
+class RequestChanged(InvalidInput, ValueError):
     """The stream began with other options."""
 
 

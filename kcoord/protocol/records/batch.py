@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from kcoord.errors import ErrorCode
+from kcoord.exceptions import CorruptData
 
 HEADER_SIZE = 61
 NO_PRODUCER_ID = -1
@@ -57,7 +58,7 @@ _DELETE_HORIZON = 0x40
 Buffer = bytes | bytearray | memoryview
 
 
-class CorruptBatch(ValueError):
+class CorruptBatch(CorruptData, ValueError):
     """Bytes that are no record batch, or a batch that a client may not send. `error` is Kafka's answer to it.
 
     `effort` is how many bytes may have been decompressed before the error was found.

@@ -17,6 +17,8 @@ from typing import Protocol
 
 import cramjam
 
+from kcoord.exceptions import CorruptData
+
 
 class Codec(IntEnum):
     NONE = 0
@@ -26,7 +28,7 @@ class Codec(IntEnum):
     ZSTD = 4
 
 
-class BadCompression(ValueError):
+class BadCompression(CorruptData, ValueError):
     """Bytes that their codec would not have written."""
 
 

@@ -3,6 +3,7 @@
 import logging
 from typing import NamedTuple
 
+from kcoord.exceptions import RemoteFailure
 from kcoord.protocol.frames import CorruptMessage, framed
 from kcoord.proxy.forwarding import api_versions
 from kcoord.proxy.forwarding.interceptors import (
@@ -29,7 +30,7 @@ class Intercepted(NamedTuple):
     transform: ResponseTransform | None = None
 
 
-class Unanswerable(Exception):
+class Unanswerable(RemoteFailure):
     """A request for which the client has to be hung up on; the message is the reason."""
 
 

@@ -9,6 +9,7 @@ from typing import Final, TypeVar
 
 from kcoord.admin.durations import parse_duration
 from kcoord.admin.name_patterns import compile_name_pattern
+from kcoord.exceptions import InvalidInput
 from kcoord.proxy.guards.guarded_apis import (
     DESCRIBE_GROUPS,
     FAMILIES,
@@ -27,7 +28,7 @@ _BY_OFFSETS_TOPIC: Final = {FETCH: {OFFSET_FETCH, DESCRIBE_GROUPS}, PRODUCE: {OF
 """The group APIs whose effect a client can also have by fetching from or producing to `__consumer_offsets`."""
 
 
-class BadRule(ValueError):
+class BadRule(InvalidInput, ValueError):
     """A rule that cannot be parsed, or would never apply; the message states what to write instead."""
 
 

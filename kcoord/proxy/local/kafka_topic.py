@@ -15,6 +15,7 @@ from confluent_kafka.cimpl import NewTopic
 
 from kcoord.admin.connecting.connection import Connection, librdkafka_configuration
 from kcoord.admin.librdkafka.errors import clean_message, without_secrets
+from kcoord.exceptions import RemoteFailure
 
 log = logging.getLogger("kcoord.storage")
 
@@ -33,7 +34,7 @@ _FRAMING: Final = 128
 """Bytes of a batch in addition to the key and value of its one record, rounded up."""
 
 
-class BadJournalTopic(RuntimeError):
+class BadJournalTopic(RemoteFailure, RuntimeError):
     """The topic cannot be used or created."""
 
 

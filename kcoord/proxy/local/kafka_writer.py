@@ -42,6 +42,7 @@ from typing import Any, Final, NamedTuple
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from kcoord.admin.librdkafka.errors import clean_message, without_secrets
+from kcoord.exceptions import RemoteFailure
 from kcoord.proxy.local.journal_claims import WriterClaim
 from kcoord.proxy.local.kafka_reader import PROOF_KEY, Contents, KafkaReader
 from kcoord.proxy.local.kafka_topic import (
@@ -419,9 +420,9 @@ class _Failure(NamedTuple):
     is_committing: bool
 
 
-class _ProducerFenced(Exception):
+class _ProducerFenced(RemoteFailure):
     """Another producer has begun with the same transactional id; it need not be a proxy's."""
 
 
-class _Superseded(Exception):
+class _Superseded(RemoteFailure):
     """Another proxy has claimed the journal."""

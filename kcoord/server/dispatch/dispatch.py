@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from kcoord.api.caller import Caller
 from kcoord.api.table import API_VERSIONS, FETCH, FIND_COORDINATOR, INIT_PRODUCER_ID, LIST_OFFSETS, PRODUCE, SERVED
 from kcoord.broker.cluster import Cluster, Node, RequestContext
+from kcoord.exceptions import RemoteFailure
 from kcoord.groups.instant import Instant
 from kcoord.metrics.reasons import CloseReason
 from kcoord.protocol.headers import CORRELATION_ID, RequestHeader, read_request_start
@@ -45,7 +46,7 @@ _SLICED: Final = frozenset({PRODUCE, LIST_OFFSETS})
 _QUIET_SECONDS: Final = 60.0
 
 
-class UnsupportedRequest(ValueError):
+class UnsupportedRequest(RemoteFailure, ValueError):
     """An API or version that is not served: the connection is closed, as Kafka does."""
 
 

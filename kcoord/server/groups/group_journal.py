@@ -4,12 +4,13 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import Protocol
 
 from kcoord.broker.cluster import NodeId
+from kcoord.exceptions import RemoteFailure
 from kcoord.groups.records import CommitPartitions, Record, RepeatedCommit
 from kcoord.offsets_log.decoding import Fact, FactReader
 from kcoord.storage.superseded import SupersededBatches
 
 
-class JournalLost(Exception):
+class JournalLost(RemoteFailure):
     """The journal was lost while it was being read: nothing that was read counts, until it is ready again."""
 
 

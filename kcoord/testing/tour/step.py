@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from kcoord.exceptions import LocalFailure
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Story:
@@ -35,5 +37,5 @@ class Remark:
 Event = Story | Typed | Printed | Remark
 
 
-class TourFailed(RuntimeError):
+class TourFailed(LocalFailure, RuntimeError):
     """A command of the tour failed, or did not lead to what the tour shows."""

@@ -7,11 +7,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
+from kcoord.exceptions import InvalidInput
+
 Kind = TypeVar("Kind", str, int)
 INT64 = range(-(2**63), 2**63)
 
 
-class BadDocument(ValueError):
+class BadDocument(InvalidInput, ValueError):
     """A file is not valid: the message says where, and what is wrong."""
 
 

@@ -15,6 +15,7 @@ from kcoord.admin.offsets.files.offset_lines import OffsetLine
 from kcoord.admin.offsets.files.plan_files import mark_document
 from kcoord.admin.offsets.marking import mark_lines
 from kcoord.errors import ErrorCode
+from kcoord.exceptions import InvalidInput
 
 FORMAT: Final = "offsets/v1"
 GROUPS_AT_ONCE: Final = 500
@@ -37,7 +38,7 @@ class Exported:
     gaps: tuple[str, ...] = ()
 
 
-class CannotExport(RuntimeError):
+class CannotExport(InvalidInput, RuntimeError):
     """The format cannot represent the data."""
 
 
