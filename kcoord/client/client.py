@@ -19,7 +19,8 @@ from kcoord.client.connect_errors import (
     in_one_line,
 )
 from kcoord.client.security import Security
-from kcoord.protocol.frames import BadFrame, CorruptMessage, FrameSplitter
+from kcoord.exceptions import CorruptData
+from kcoord.protocol.frames import CorruptMessage, FrameSplitter
 from kcoord.protocol.headers import RequestHeader
 
 if TYPE_CHECKING:
@@ -190,7 +191,7 @@ class Client:
 
             try:
                 log_in(self.ask, security, where=self.where)
-            except (CorruptMessage, BadFrame) as error:
+            except CorruptData as error:
                 raise CannotConnect(f"{self.where} does not answer as a Kafka broker does: {error}") from None
 
     def _read_tls_alert(self) -> None:

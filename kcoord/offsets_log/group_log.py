@@ -14,13 +14,12 @@ from typing import Final
 from kcoord.broker.cluster import OFFSETS_TOPIC, Cluster, NodeId, Partition
 from kcoord.broker.describe_cluster import offsets_partition
 from kcoord.broker.log.partition_log import Refused
-from kcoord.broker.log.segment import CorruptSegment
 from kcoord.exceptions import CorruptData
 from kcoord.groups.records import CommitPartitions, Record, RepeatedCommit
 from kcoord.offsets_log.commit_templates import CommitEncoder, CommitEncoders
 from kcoord.offsets_log.decoding import Fact, FactReader
 from kcoord.offsets_log.pending_batches import Pending, add_fact
-from kcoord.protocol.records.batch import Batch, CorruptBatch, has_valid_crc, split_batches
+from kcoord.protocol.records.batch import Batch, has_valid_crc, split_batches
 from kcoord.storage.superseded import SupersededBatches
 
 _BATCHES_AT_ONCE: Final = 64
@@ -125,7 +124,7 @@ class GroupLog:
                 for batch in _valid_batches(content):
                     facts += reader.read(batch)
                     offset = batch.header.last_offset + 1
-            except (CorruptSegment, CorruptBatch) as error:
+            except CorruptData as error:
                 raise CorruptPartition(str(error)) from error
             yield facts
 

@@ -18,13 +18,13 @@ from typing import Final
 from uuid import UUID
 
 from kcoord.broker.log.storage import LogStorage, StoredTopic
-from kcoord.exceptions import LocalFailure
+from kcoord.exceptions import CorruptData, LocalFailure
 from kcoord.java_properties import read_properties
-from kcoord.storage.checkpoints import START_OFFSETS, BadCheckpoint, read_start_offsets, start_offsets_text
+from kcoord.storage.checkpoints import START_OFFSETS, read_start_offsets, start_offsets_text
 from kcoord.storage.filesystem import Filesystem
 from kcoord.storage.log_dir import DELETED, LogDir
 from kcoord.storage.segment_files import SegmentFiles
-from kcoord.storage.topics_file import BadTopicsFile, StoredState, TopicsFile
+from kcoord.storage.topics_file import StoredState, TopicsFile
 
 log = logging.getLogger("kcoord.storage")
 
@@ -76,7 +76,7 @@ class DataDir:
             self._start_offsets = read_start_offsets(self.folder)
             self.is_known = self._topics.exists
             self.stored: StoredState = self._topics.open()
-        except (BadTopicsFile, BadCheckpoint) as error:
+        except CorruptData as error:
             raise BadDataDir(str(error)) from None
         except OSError as error:
             raise _unusable(self.folder, error) from None

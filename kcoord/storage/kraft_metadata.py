@@ -23,9 +23,9 @@ from pathlib import Path
 from typing import Final
 from uuid import UUID
 
-from kcoord.protocol.records.batch import CorruptBatch, split_batches
+from kcoord.protocol.records.batch import split_batches
 from kcoord.protocol.records.record import read_records
-from kcoord.protocol.varint import BadVarint, read_uvarint
+from kcoord.protocol.varint import read_uvarint
 
 log = logging.getLogger("kcoord.storage")
 
@@ -70,7 +70,7 @@ def read_kraft_metadata(data_dir: Path) -> KraftMetadata:
             _apply_file(known, checkpoint, from_offset=0)
         for path in sorted(path for path in folder.iterdir() if _SEGMENT_NAME.fullmatch(path.name)):
             _apply_file(known, path, from_offset=from_offset)
-    except (OSError, CorruptBatch, BadVarint, ValueError, IndexError) as error:
+    except (OSError, ValueError, IndexError) as error:
         log.warning("left aside folder=%s why=%r", folder, str(error))
         return KraftMetadata()
     return known

@@ -20,7 +20,7 @@ from kcoord.client.client import Client
 from kcoord.client.client_codec import schema_codec
 from kcoord.client.connect_errors import LoginFailed, NoAnswer, Unreachable, format_address
 from kcoord.errors import ErrorCode
-from kcoord.protocol.frames import BadFrame, CorruptMessage
+from kcoord.exceptions import CorruptData
 
 SILENT_FOR: Final = 15.0  # seconds without requests to a broker that did not answer in time
 IN_FLIGHT = 4  # requests in flight on one connection: a broker that finishes one already has the next
@@ -248,7 +248,7 @@ class _Link:
             else:
                 self.close()
                 self._client = self._connect()
-        except (CorruptMessage, BadFrame) as error:
+        except CorruptData as error:
             self.close()
             raise self._unreadable(error) from None
         except BaseException:
@@ -282,7 +282,7 @@ class _Link:
                     self._send(requests[supported[sent]], versions[supported[sent]])
                     sent += 1
                 outcomes[index] = self._receive(requests[index].api, versions[index])
-        except (OSError, CorruptMessage, BadFrame) as error:
+        except (OSError, CorruptData) as error:
             self._break()
             failure = error if isinstance(error, ConnectionError) else self._unreadable(error)
             for index in supported:

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kcoord.client.connect_errors import CannotConnect, Disconnected
 from kcoord.client.kio_codec import KioCodec
-from kcoord.protocol.frames import BadFrame, CorruptMessage, framed
+from kcoord.exceptions import CorruptData
+from kcoord.protocol.frames import framed
 from kcoord.protocol.headers import RequestHeader
 from kcoord.proxy.brokers.broker_connections import open_connection
 from kcoord.proxy.forwarding import api_versions
@@ -92,7 +93,7 @@ class ApiVersionsCache:
             async with asyncio.timeout(timeout):
                 cached = CachedApiVersions(endpoint, await connection.exchange(request[4:]))
             cached.response_to(0, api_version, {})  # raises CorruptMessage if it cannot be read
-        except (Disconnected, TimeoutError, CorruptMessage, BadFrame) as error:
+        except (Disconnected, TimeoutError, CorruptData) as error:
             raise CannotConnect(f"{endpoint} does not answer ApiVersions: {error}") from None
         finally:
             connection.close()

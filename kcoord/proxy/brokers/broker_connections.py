@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 from kcoord.client.connect_errors import CannotConnect, Disconnected, LoginFailed, NoAnswer, Unreachable, in_one_line
 from kcoord.client.kio_codec import KioCodec
 from kcoord.client.security import Security, Tls
-from kcoord.protocol.frames import BadFrame, CorruptMessage, FrameSplitter, framed
+from kcoord.exceptions import CorruptData
+from kcoord.protocol.frames import CorruptMessage, FrameSplitter, framed
 from kcoord.protocol.headers import RequestHeader
 from kcoord.proxy.forwarding.endpoints import Endpoint
 
@@ -81,7 +82,7 @@ class BrokerConnection(asyncio.Protocol):
                 raise CorruptMessage(
                     f"an answer to request {correlation_id}, where that to {self._correlation_id} was due"
                 )
-        except (CorruptMessage, BadFrame) as bad:
+        except CorruptData as bad:
             self.close()
             raise CannotConnect(f"{self.endpoint} does not answer as a Kafka broker does: {bad}") from None
         return response

@@ -210,7 +210,7 @@ class LocalCoordination:
     ) -> None:
         try:
             await seeder.take_over(group_ids)
-        except (ConnectionError, Refused, OSError) as error:
+        except (OSError, Refused) as error:
             log.warning("not seeded groups=%s why=%r", group_ids, str(error))
             client.answer(_refused(request, ErrorCode.coordinator_not_available, _OFFSETS_NOT_KNOWN))
         except Exception:
