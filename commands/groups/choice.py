@@ -13,7 +13,8 @@ from ..completing import complete_groups
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupSelection:
-    """The arguments of `kcoord.admin.groups.selection.select_groups`."""
+    """The groups that the command line selects, by names, a regular expression or all of them: the arguments of
+    `kcoord.admin.groups.selection.select_groups`."""
 
     names: tuple[str, ...]
     pattern: str | None

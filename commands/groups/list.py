@@ -36,25 +36,29 @@ SORTS: Final = ("name", "lag", "members", "state")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupRow:
-    """A listed group, with its summary if it could be described."""
+    """A row of `kcoord groups list`: a listed group, with its summary if it could be described."""
 
     listed: ListedGroup
     seen: GroupSummary | None
 
     @property
     def state(self) -> str:
+        """The state of the group; empty if the broker did not report one."""
         return self.listed.state or (self.seen.group.state if self.seen else "")
 
     @property
     def members(self) -> int | None:
+        """The number of members; None if unknown."""
         return len(self.seen.group.members) if self.seen else None
 
     @property
     def topics(self) -> tuple[str, ...]:
+        """The topics of the group; empty if unknown."""
         return self.seen.topics if self.seen else ()
 
     @property
     def lag(self) -> int | None:
+        """The total lag of the group in records; None if unknown."""
         return self.seen.total_lag if self.seen else None
 
 

@@ -35,7 +35,8 @@ def _pattern(_: click.Context, __: click.Parameter, text: str) -> re.Pattern[str
 
 
 class NotAllRead(RemoteFailure, RuntimeError):
-    """Raised if some of the offsets could not be read, since they would be missing in the copy."""
+    """An error: some of the offsets to copy could not be read from the source cluster, so that they would be missing in
+    the copy."""
 
 
 @click.command("copy", short_help="Set offsets of groups to those that they have in another cluster.")

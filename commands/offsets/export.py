@@ -22,7 +22,7 @@ _STDOUT: Final = ("-", "/dev/stdout")
 
 
 class PartialExport(RemoteFailure, RuntimeError):
-    """Raised instead of replacing a file, which may be complete, by an incomplete export."""
+    """An error: an incomplete export would replace an existing file, which may be complete."""
 
 
 @click.command("export", short_help="Write offsets of groups to a file.")

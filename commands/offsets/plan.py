@@ -42,10 +42,11 @@ def preview_or_apply(
     unlisted: Iterable[Refusal] = (),
     where: str | None = None,
 ) -> None:
-    """Applies the plan, or previews it without --execute. Exits with code 1 if anything was refused or failed.
+    """Applies a plan of offset changes with --execute, or shows it without. Exits with code 1 if anything was refused
+    or failed.
 
-    `unlisted` are the refusals from selecting groups. `where` are the options that name the cluster, if they are not
-    those of this command.
+    `unlisted` are errors from selecting groups. `where` are the options that name the cluster, if they are not those of
+    this command.
     """
     planned = replace(planned, refused=(*map(str, unlisted), *planned.refused))
     plan = planned.plan
@@ -101,7 +102,8 @@ def apply_and_report(
     where: str | None = None,
     withheld: Sequence[GroupPlan] = (),
 ) -> bool:
-    """Applies the plan and shows the outcome; True if any of it failed. Withheld groups are shown as refused."""
+    """Applies a plan of offset changes and shows the outcome of each partition; returns True if any of it failed.
+    Withheld groups are shown as refused."""
     try:
         applied = apply(
             cluster,
@@ -176,7 +178,8 @@ def _tally(applied: Applied) -> Tally:
 
 
 def report_differences(changed: StalePlan) -> None:
-    """Reports each difference on a line, unless there is only one, which the error itself names."""
+    """Prints how the cluster differs from a plan, each difference on a line, unless there is only one, which the error
+    itself names."""
     if len(changed.differences) > 1:
         for line in changed.differences:
             echo_err(f"kcoord: {line}")
@@ -186,8 +189,8 @@ UNDO_FILE_REMOVED: Final = "The undo file was removed: nothing was changed."
 
 
 def report_undo_file(path: Path) -> None:
-    """Reports the undo file. This happens before the first change, so that the file is known however the command
-    ends."""
+    """Prints the path of the undo file. This happens before the first change, so that the file is known however the
+    command ends."""
     echo_err(f"The undo file is {quote(str(path))}.")
 
 

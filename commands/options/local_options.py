@@ -23,7 +23,8 @@ Command = Callable[..., Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalChoice:
-    """The options of groups that the proxy coordinates itself."""
+    """The options of `kcoord proxy` for groups that the proxy coordinates itself instead of the upstream cluster, and
+    where their log is stored."""
 
     properties: Mapping[str, str] = field(default_factory=dict)
     data_dir: Path | None = None
@@ -43,8 +44,8 @@ def _pattern(_: click.Context, __: click.Parameter, text: str | None) -> re.Patt
 
 
 def local_options(command: Command) -> Command:
-    """A decorator that passes the command `local`, a LocalChoice or None if the upstream coordinates groups, and
-    `of_listeners`, the listener settings of --set."""
+    """A decorator that adds --coordinate and the options that belong to it. It passes the command `local`, a
+    LocalChoice or None if the upstream coordinates groups, and `of_listeners`, the listener settings of --set."""
 
     @wraps(command)
     def coordinated(*args: Any, coordinate: str, pairs: tuple[str, ...], **others: Any) -> Any:
@@ -112,7 +113,8 @@ _OPTIONS = (
 
 
 def local_setup(choice: LocalChoice, upstream: "Connection") -> "LocalSetup":
-    """Returns the setup of local coordination. Raises UsageError for unknown settings."""
+    """Returns the setup of a proxy's local group coordinator from its options. Raises UsageError for unknown
+    settings."""
     from kcoord.proxy.local.coordination import LocalSetup
     from kcoord.proxy.local.runtime import LocalJournal, RuntimeSetup
 

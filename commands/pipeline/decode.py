@@ -96,6 +96,8 @@ def decode(
 
 
 def show_summary(ctx: click.Context, summary: "Summary", out: str) -> None:
+    """Shows the result of `kcoord pipeline decode`: the rows of each table and the record counts. Raises ClickException
+    if they do not add up."""
     rows = [*summary.rows.items()]
     show(ctx, "pipeline-decode", _document(summary, out), [_rows_table(rows), *balance_tables(summary)])
     if summary.rows["rejected"] and not summary.not_read.is_damage:

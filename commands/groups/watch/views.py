@@ -20,12 +20,15 @@ from .formatting import forecast_word, format_behind
 
 
 class View(Protocol):
+    """The interface of an output of `kcoord groups watch` without a screen: lines of text or JSON."""
+
     def show(self, watch: WatchHistory, changes: tuple[GroupChange, ...]) -> None:
-        """Shows the latest snapshot and its changes; called after each snapshot."""
+        """Prints the latest snapshot of groups and the changes since the one before; called after each snapshot."""
 
 
 class LinesView:
-    """Prints one line for each change, and one for each group and snapshot, each flushed at once.
+    """The output of `kcoord groups watch` in a pipe: it prints one line for each change, and one for each group and
+    snapshot, each flushed at once.
 
     The owners of partitions are printed with the first snapshot; afterwards only changes of owners are.
     """
@@ -34,6 +37,7 @@ class LinesView:
         self._has_begun = False
 
     def show(self, watch: WatchHistory, changes: tuple[GroupChange, ...]) -> None:
+        """Prints the changes, and the groups of the latest snapshot, as lines of key=value."""
         for change in changes:
             about = f"group={_word(change.group)} " if change.group else ""
             self._write(f"{_time(change.at)} {about}change={change.kind.value} {printable(change.text)}")
@@ -49,9 +53,11 @@ class LinesView:
 
 
 class JsonView:
-    """Prints one JSON object on each line: an event "look" with all groups, or an event "change" for a change."""
+    """The output of `kcoord groups watch -o json`: one JSON object on each line, an event "look" with all groups, or an
+    event "change" for a change."""
 
     def show(self, watch: WatchHistory, changes: tuple[GroupChange, ...]) -> None:
+        """Prints the changes, and the groups of the latest snapshot, as JSON lines."""
         for change in changes:
             self._write("change", change.at, _change_document(change))
         if watch.latest is not None and watch.failure is None:
