@@ -93,8 +93,8 @@ class ClusterClient(Protocol):
     # Changing. `found` has an error for each part, `ErrorCode.none` for one that was done; `refused` explains the rest.
 
     def commit(self, group: str, offsets: Mapping[TopicPartition, Committed]) -> Answers[TopicPartition, ErrorCode]:
-        """Commits offsets for a group without members. The commit names no member, so that the broker refuses it if one
-        has joined."""
+        """Commits offsets for a group without members (OffsetCommit), and returns the broker's error code for each
+        partition. The commit names no member, so that the broker rejects it if one has joined."""
 
     def delete_offsets(self, group: str, partitions: Collection[TopicPartition]) -> Answers[TopicPartition, ErrorCode]:
         """Deletes a group's committed offsets of these partitions (OffsetDelete), and returns the broker's error code

@@ -102,7 +102,9 @@ class Client:
         self._send(content)
 
     def receive(self, api_key: int, api_version: int) -> Any:
-        """Reads the next response. Raises CorruptMessage if it is malformed or belongs to another request."""
+        """Reads the next response, which must be to the oldest request without one, and returns it. Raises
+        CorruptMessage if it is malformed or belongs to another request.
+        """
         awaited = self._awaited[0] if self._awaited else None
         read = self._codec(api_key, api_version).decode_response  # Made before the wait, while the server works.
         correlation_id, response = read(self.receive_frame())

@@ -93,6 +93,7 @@ class Pattern:
     is_prefix: bool = False
 
     def matches(self, name: str) -> bool:
+        """Whether a resource of this name matches the pattern."""
         return name.startswith(self.name) if self.is_prefix else name == self.name
 
     def __str__(self) -> str:

@@ -75,7 +75,7 @@ class Users:
         return known[mechanism] if known else decoy
 
     def is_password(self, name: str, password: Secret) -> bool:
-        """Whether this is the user's password. It takes milliseconds, because of the iterations."""
+        """Whether this is the user's password. The check takes milliseconds, because of the iterations of SCRAM."""
         expected = self.credential(name, _CHECK_MECHANISM)
         made = keys(_CHECK_MECHANISM, password.reveal(), expected.salt, expected.iterations)
         return hmac.compare_digest(made.stored, expected.stored)

@@ -59,7 +59,7 @@ class Case:
 
     @property
     def span(self) -> float:
-        """Seconds from the first observation to the last."""
+        """The time from the first observation of the group to the last, in seconds."""
         return self.last.at - self.first.at
 
     @property

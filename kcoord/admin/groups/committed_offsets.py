@@ -40,7 +40,7 @@ class Commits(Mapping[TopicPartition, Committed]):
 
     @cached_property
     def by_partition(self) -> dict[TopicPartition, Committed]:
-        """These offsets as a dict, which is faster for reading all of them."""
+        """The committed offsets as a dict, which is faster for reading all of them."""
         commits: dict[TopicPartition, Committed] = {}
         for topic, partitions, offsets, epochs, metadata, reported_lags in self.topics:
             texts = [text or "" for text in metadata]

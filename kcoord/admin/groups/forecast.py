@@ -90,8 +90,8 @@ class ProgressTracker:
         self._groups: dict[str, dict[TopicPartition, _PartitionProgress]] = {}
 
     def observe(self, snapshot: Snapshot) -> None:
-        """Adds a snapshot. Groups that are gone are forgotten, unless the snapshot has refusals: then they may still
-        exist."""
+        """Adds a snapshot of groups. Groups that are gone are forgotten, unless some could not be read: then they may
+        still exist."""
         self._ends.observe(snapshot)
         seen = {name: self._observe_group(snapshot.at, name, each.partitions) for name, each in snapshot.groups.items()}
         self._groups = {**self._groups, **seen} if snapshot.refused else seen

@@ -103,12 +103,12 @@ class GroupSnapshot:
 
     @cached_property
     def total_lag(self) -> int | None:
-        """The sum of the known lags; None if no partition's lag is known."""
+        """The sum of the known lags of all partitions, in records; None if no partition's lag is known."""
         return sum_known(self.lags)
 
     @property
     def lags(self) -> Sequence[int | None]:
-        """The lags of the partitions, in their order."""
+        """The lags of the partitions in records, in their order; None where a lag is unknown."""
         unowned = self.partitions
         return unowned.lags if isinstance(unowned, UnownedPartitions) else [seen.lag for seen in unowned]
 

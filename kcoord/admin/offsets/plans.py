@@ -96,7 +96,7 @@ class Effect(StrEnum):
 
 
 class RecordTimes(NamedTuple):
-    """The times of the first and the last of some records, in ms since 1970."""
+    """The times, in ms since 1970, of the first and the last record that an offset change replays or skips."""
 
     first: int
     last: int
@@ -136,7 +136,8 @@ class OffsetChange:
 
     @property
     def between(self) -> tuple[int, int] | None:
-        """The range of offsets in the log between old and new; None if it is empty."""
+        """The offsets of the log that the change passes over, from the first to the one after the last; None if there
+        are none."""
         if self.old is None or self.new is None or self.bounds is None:
             return None
         low = max(min(self.old.offset, self.new.offset), self.bounds.start)

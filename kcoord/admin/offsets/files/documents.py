@@ -119,7 +119,7 @@ def read_document(path: Path, what: str) -> Fields:
 
 
 def read_text(path: Path) -> str:
-    """Reads the text of a file, without a byte order mark."""
+    """Reads the text of a user's file, without a byte order mark. Raises BadDocument if it is not UTF-8."""
     try:
         return path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
