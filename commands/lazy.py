@@ -27,11 +27,11 @@ class LazyGroup(click.Group):
         self._verbs = dict(verbs)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Returns the names of the commands, sorted."""
+        """Returns the names of the group's commands, sorted."""
         return sorted(self._verbs)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Imports and returns the command of this name; None if there is none."""
+        """Imports and returns the group's command of this name; None if there is none."""
         verb = self._verbs.get(cmd_name)
         if verb is None:
             return None
@@ -57,7 +57,7 @@ class LazyGroup(click.Group):
             formatter.write_dl([(name, self._verbs[name].help) for name in self.list_commands(ctx)])
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> "list[CompletionItem]":
-        """Completes the names of the commands for the shell."""
+        """Completes the names of the group's commands for the shell."""
         from click.shell_completion import CompletionItem
 
         found = [name for name in self.list_commands(ctx) if name.startswith(incomplete)]

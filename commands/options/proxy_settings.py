@@ -45,7 +45,8 @@ def split_settings(pairs: tuple[str, ...]) -> SplitSettings:
 
 
 def listener_settings(properties: dict[str, str]) -> Settings:
-    """Parses the settings of a proxy's listeners. Raises UsageError for invalid values."""
+    """Parses the settings of a proxy's listeners, such as max.connections, from texts by name. Raises UsageError for
+    invalid values."""
     try:
         return Settings.from_properties(properties)
     except BadSetting as error:

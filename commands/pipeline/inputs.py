@@ -39,7 +39,8 @@ class LogEnds:
     """Whether it was set by an option."""
 
     def choice(self) -> "Choice":
-        """Returns the choice of topics as the pipeline's live sources take it."""
+        """Returns of which topics the pipeline reads log end offsets from a live cluster, in the form that its sources
+        take."""
         from kcoord.pipeline.sources.live_plan import Choice
 
         return Choice(log_ends=self.are_read, topics=self.topics)

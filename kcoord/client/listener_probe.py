@@ -49,7 +49,9 @@ def listener_advice(host: str, port: int, tried: Security) -> str | None:
 
 
 def speaks_http(host: str, port: int, tried: Security) -> bool:
-    """Probes with an HTTP request whether the port belongs to an HTTP server and not to a Kafka broker."""
+    """Returns whether the port belongs to an HTTP server and not to a Kafka broker, by sending an HTTP request
+    to it.
+    """
     deadline = time.monotonic() + _HTTP_TIMEOUT
     try:
         with _opened(host, port, deadline, speaks_tls=tried.tls is not None) as connection:

@@ -45,7 +45,9 @@ class ClientFirst:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Parses the message. A client that demands channel binding is rejected with BadScram: none is offered here."""
+        """Parses the text of a client's first SCRAM message. A client that demands channel binding is rejected with
+        BadScram: none is offered here.
+        """
         found = _CLIENT_FIRST.fullmatch(text)
         if not found:
             raise BadScram("the client's first message is malformed")
@@ -56,8 +58,8 @@ class ClientFirst:
 
     @property
     def header(self) -> str:
-        """The GS2 header of the message: channel binding and authorization id. The client repeats it in its last
-        message.
+        """The GS2 header of the client's first SCRAM message: channel binding and authorization id. The client repeats
+        it in its last message.
         """
         return f"n,a={_escaped(self.authorization)}," if self.authorization else "n,,"
 
@@ -70,7 +72,7 @@ class ClientFirst:
         return f"n={_escaped(self.username)},r={self.nonce}{extensions}"
 
     def text(self) -> str:
-        """Formats the message as it is sent."""
+        """Returns the text of the SCRAM message, as it is sent."""
         return self.header + self.bare
 
 
@@ -86,14 +88,14 @@ class ServerFirst:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Parses the message. Raises BadScram."""
+        """Parses the text of a server's first SCRAM message. Raises BadScram."""
         found = re.fullmatch(r"(?:m=[^,]*,)?r=([\x21-\x2b\x2d-\x7e]+),s=([A-Za-z0-9/+=]+),i=([0-9]{1,9})(?:,.*)?", text)
         if not found:
             raise BadScram("the server's first message is malformed")
         return cls(nonce=found[1], salt=_decoded(found[2]), iterations=int(found[3]))
 
     def text(self) -> str:
-        """Formats the message as it is sent."""
+        """Returns the text of the SCRAM message, as it is sent."""
         return f"r={self.nonce},s={b64encode(self.salt).decode()},i={self.iterations}"
 
 
@@ -116,7 +118,7 @@ class ClientFinal:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Parses the message. Raises BadScram."""
+        """Parses the text of a client's last SCRAM message. Raises BadScram."""
         found = _CLIENT_FINAL.fullmatch(text)
         if not found:
             raise BadScram("the client's last message is malformed")
@@ -125,7 +127,7 @@ class ClientFinal:
         return cls(header=header, nonce=nonce, proof=_decoded(proof), without_proof=without_proof)
 
     def text(self) -> str:
-        """Formats the message as it is sent."""
+        """Returns the text of the SCRAM message, as it is sent."""
         return f"{self.without_proof},p={b64encode(self.proof).decode()}"
 
 
@@ -138,7 +140,7 @@ class ServerFinal:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Parses the message. Raises BadScram."""
+        """Parses the text of a server's last SCRAM message. Raises BadScram."""
         if found := re.fullmatch(r"v=([A-Za-z0-9/+=]+)(?:,.*)?", text):
             return cls(signature=_decoded(found[1]))
         if found := re.fullmatch(r"e=([^,]*)(?:,.*)?", text):
@@ -146,7 +148,7 @@ class ServerFinal:
         raise BadScram("the server's last message is malformed")
 
     def text(self) -> str:
-        """Formats the message as it is sent."""
+        """Returns the text of the SCRAM message, as it is sent."""
         return f"e={self.error}" if self.signature is None else f"v={b64encode(self.signature).decode()}"
 
 

@@ -118,11 +118,13 @@ class Rule:
     host: str | None = None  # None matches every host
 
     def concerns(self, principal: str, host: str) -> bool:
-        """Whether the rule is for this principal and host, or for everybody."""
+        """Whether the authorization rule is for this principal and host, or for everybody."""
         return self.principal in (principal, EVERYBODY) and self.host in (host, None)
 
     def decides(self, operation: Operation, name: str) -> bool:
-        """Whether the rule matches this operation and resource name; kind and principal are matched elsewhere."""
+        """Whether the authorization rule matches this operation and resource name; kind and principal are matched
+        elsewhere.
+        """
         return self._covers(operation) and self.pattern.matches(name)
 
     def _covers(self, operation: Operation) -> bool:

@@ -44,12 +44,12 @@ class Case:
 
     @property
     def first(self) -> Observation:
-        """The oldest observation."""
+        """The oldest observation of the group."""
         return self.observations[0]
 
     @property
     def last(self) -> Observation:
-        """The newest observation."""
+        """The newest observation of the group."""
         return self.observations[-1]
 
     @property
@@ -122,7 +122,7 @@ class Case:
         return found
 
     def member(self, member_id: str) -> Member:
-        """Returns the member of this id."""
+        """Returns the group's member of this id."""
         return next(member for member in self.group.members if member.member_id == member_id)
 
     def finding(

@@ -257,8 +257,8 @@ _DEFINITELY_NOT_DONE: Final = frozenset(_WHY) | {
 
 
 def failure_of(error: ErrorCode | None, message: str = "") -> Failure:
-    """Explains a change that failed with this error code; None means that the broker's response did not mention the
-    partition."""
+    """Returns why a change of a committed offset failed, by the broker's error code; None means that its response did
+    not mention the partition."""
     if error is None:
         return Failure("the broker said nothing of it", Certainty.POSSIBLY_DONE)
     if error is ErrorCode.operation_not_attempted:

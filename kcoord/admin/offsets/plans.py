@@ -26,7 +26,7 @@ class Verb(StrEnum):
 
 class Flag(StrEnum):
     """A peculiarity of a planned offset change that an operator should know before the plan is applied, such as an
-    offset moved into the log's range. Kafka's tool does the same, and reports less of it."""
+    offset that had to be moved into the log's range. Kafka's tool does the same, and reports less of it."""
 
     CLAMPED_TO_START = "clamped-to-start"
     CLAMPED_TO_END = "clamped-to-end"
