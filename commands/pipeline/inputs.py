@@ -39,7 +39,7 @@ class LogEnds:
     """Whether it was set by an option."""
 
     def choice(self) -> "Choice":
-        """Returns of which topics the pipeline reads log end offsets from a live cluster, in the form that its sources
+        """Returns the topics whose log end offsets the pipeline reads from a live cluster, in the form that its sources
         take."""
         from kcoord.pipeline.sources.live_plan import Choice
 
