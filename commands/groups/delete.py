@@ -19,7 +19,7 @@ from ..options.connection_options import as_given, connection_options
 from ..output.output import Cell, Column, Table, echo_err, output_options, show
 from ..snapshots import exit_if_refused
 from .choice import GroupSelection, group_choice
-from .documents import heading, refusals
+from .documents import group_fields, refusals
 from .tables import state_cell
 
 
@@ -160,7 +160,7 @@ def _table(rows: list[tuple[Deletion, Cell]]) -> Table:
 
 def _document(deletion: Deletion) -> dict[str, Any]:
     return {
-        **heading(deletion.group),
+        **group_fields(deletion.group),
         "members": len(deletion.group.members),
         "topics": deletion.topics,
         "offsets": len(deletion.committed),

@@ -21,7 +21,7 @@ def group_document(seen: GroupSnapshot, at: float) -> dict[str, Any]:
     """Returns the JSON object of a group in a snapshot at the time `at`, with its members and partitions."""
     group = seen.group
     return {
-        **heading(group),
+        **group_fields(group),
         "total_lag": seen.total_lag,
         "lag_seconds": _rounded(seen.worst_seconds(at)),
         "members": [member_document(member) for member in group.members],
@@ -29,7 +29,7 @@ def group_document(seen: GroupSnapshot, at: float) -> dict[str, Any]:
     }
 
 
-def heading(group: Group) -> dict[str, Any]:
+def group_fields(group: Group) -> dict[str, Any]:
     """Returns the first fields of a group's JSON object: name, type, state, protocol, coordinator and epochs."""
     return {
         "group": group.name,

@@ -15,7 +15,7 @@ from kcoord.admin.times import utc_text
 
 from ...output.json_text import json_line
 from ...output.printable import escaped, printable
-from ..documents import heading, member_document, refusals
+from ..documents import group_fields, member_document, refusals
 from .formatting import forecast_word, format_behind
 
 
@@ -120,7 +120,7 @@ def _change_document(change: GroupChange) -> dict[str, Any]:
 def _group_document(group: GroupStatus) -> dict[str, Any]:
     seen = group.seen
     return {
-        **heading(seen.group),
+        **group_fields(seen.group),
         "members": len(seen.group.members),
         "total_lag": seen.total_lag,
         **_progress_document(group.rate, group.time_lag, group.forecast),
