@@ -19,7 +19,7 @@ from ..options.connection_options import as_given, connection_options
 from ..output.output import Cell, Column, Table, echo_err, output_options, show
 from ..snapshots import exit_if_refused
 from .choice import GroupSelection, group_choice
-from .documents import group_fields, refusals
+from .documents import group_fields, refusal_documents
 from .tables import state_cell
 
 
@@ -71,7 +71,7 @@ def _show_plan(ctx: click.Context, plan: DeletionPlan) -> None:
         lambda: {
             "executed": False,
             "groups": [{**_document(each), "against": each.why_not} for each in plan.deletions],
-            "refused": refusals(plan.refused),
+            "refused": refusal_documents(plan.refused),
         },
         lambda: [_table([(each, _against(each)) for each in plan.deletions])],
     )
@@ -99,7 +99,7 @@ def _show_outcome(ctx: click.Context, plan: DeletionPlan, deleted: Deleted) -> N
                 "executed": True,
                 "groups": [document(each) for each in plan.deletions],
                 "undo": deleted.undo_path and str(deleted.undo_path),
-                "refused": refusals(plan.refused),
+                "refused": refusal_documents(plan.refused),
             },
             lambda: [_table([(each, outcome(each)) for each in plan.deletions])],
         )

@@ -13,7 +13,7 @@ def snapshot_document(snapshot: Snapshot) -> dict[str, Any]:
     return {
         "at": utc_text(round(snapshot.at * 1000)),
         "groups": [group_document(seen, snapshot.at) for seen in snapshot.groups.values()],
-        "refused": refusals(snapshot.refused),
+        "refused": refusal_documents(snapshot.refused),
     }
 
 
@@ -84,7 +84,7 @@ def partition_document(seen: PartitionLag, at: float) -> dict[str, Any]:
     }
 
 
-def refusals(refused: Iterable[Refusal]) -> list[Mapping[str, str]]:
+def refusal_documents(refused: Iterable[Refusal]) -> list[Mapping[str, str]]:
     """Returns the JSON objects of errors of single groups, topics, partitions or brokers."""
     return [{"what": each.what, "error": each.error.name.upper(), "message": each.message} for each in refused]
 

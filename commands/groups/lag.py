@@ -20,7 +20,7 @@ from ..options.duration_options import duration
 from ..output.output import Cell, Column, Table, echo_err, output_of, output_options, show
 from ..snapshots import exit_if_refused, read_selected
 from .choice import GroupSelection, group_choice
-from .documents import refusals
+from .documents import refusal_documents
 from .tables import lag_time
 
 # UNKNOWN counts partitions without a committed offset, and those whose log ends could not be read.
@@ -67,7 +67,7 @@ def lag(
             "at": utc_text(round(snapshot.at * 1000)),
             "lag": [_document(line) for line in rows],
             "total": _document(total(rows)),
-            "refused": refusals(snapshot.refused),
+            "refused": refusal_documents(snapshot.refused),
         },
         lambda: [table if output_of(ctx).format == "csv" else _with_total(table, rows, GroupBy(by))],
     )

@@ -17,7 +17,7 @@ from ..output.output import Column, Table, output_of, output_options, show, writ
 from ..output.printable import printable
 from ..snapshots import exit_if_refused, summarize_named
 from .choice import pattern_option
-from .documents import refusals
+from .documents import refusal_documents
 from .tables import state_cell
 
 STATES: Final = (
@@ -116,7 +116,7 @@ def list_groups(
     show(
         ctx,
         "groups-list",
-        lambda: {"groups": [_document(row) for row in wanted], "refused": refusals(refused)},
+        lambda: {"groups": [_document(row) for row in wanted], "refused": refusal_documents(refused)},
         lambda: [_table(wanted)],
     )
     exit_if_refused(refused)
@@ -128,7 +128,7 @@ def _show_names(ctx: click.Context, names: Sequence[str], refused: Iterable[Refu
         write("".join([f"{printable(name)}\n" for name in names]))
     else:
         table = Table(columns=[Column("GROUP")], rows=[(name,) for name in names])
-        show(ctx, "groups-names", {"groups": names, "refused": refusals(refused)}, [table])
+        show(ctx, "groups-names", {"groups": names, "refused": refusal_documents(refused)}, [table])
     exit_if_refused(refused)
 
 

@@ -18,7 +18,7 @@ from ..opening import open_cluster
 from ..options.connection_options import connection, connection_options
 from ..output.output import Cell, Column, Table, echo_err, output_options, show
 from ..snapshots import exit_if_refused
-from .documents import member_document, refusals
+from .documents import member_document, refusal_documents
 from .tables import members_table
 
 
@@ -97,7 +97,7 @@ def _remove(
                 "members": [
                     {**member_document(member), "error": _error(each, removed)} for each, member in going.items()
                 ],
-                "refused": refusals(removed.refused),
+                "refused": refusal_documents(removed.refused),
             },
             lambda: [_outcome_table(going, removed)],
         )

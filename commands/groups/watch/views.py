@@ -15,7 +15,7 @@ from kcoord.admin.times import utc_text
 
 from ...output.json_text import json_line
 from ...output.printable import escaped, printable
-from ..documents import group_fields, member_document, refusals
+from ..documents import group_fields, member_document, refusal_documents
 from .formatting import forecast_word, format_behind
 
 
@@ -62,7 +62,7 @@ class JsonView:
             self._write("change", change.at, _change_document(change))
         if watch.latest is not None and watch.failure is None:
             groups = [_group_document(group) for group in watch.groups()]
-            self._write("look", watch.latest.at, {"groups": groups, "refused": refusals(watch.latest.refused)})
+            self._write("look", watch.latest.at, {"groups": groups, "refused": refusal_documents(watch.latest.refused)})
 
     def _write(self, event: str, at: float, document: dict[str, Any]) -> None:
         line = {"kcoord": "groups-watch/v1", "event": event, "at": utc_text(round(at * 1000)), **document}
