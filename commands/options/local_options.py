@@ -45,7 +45,7 @@ def _pattern(_: click.Context, __: click.Parameter, text: str | None) -> re.Patt
 
 def local_options(command: Command) -> Command:
     """A decorator that adds --coordinate and the options that belong to it. It passes the command `local`, a
-    LocalChoice or None if the upstream coordinates groups, and `of_listeners`, the listener settings of --set."""
+    LocalOptions or None if the upstream coordinates groups, and `of_listeners`, the listener settings of --set."""
 
     @wraps(command)
     def coordinated(*args: Any, coordinate: str, pairs: tuple[str, ...], **others: Any) -> Any:
