@@ -78,7 +78,7 @@ def end_by_broken_pipe() -> int:
     return 128 + signal.SIGPIPE  # not reached, unless the signal is blocked
 
 
-def end_by_interrupt(interrupt: KeyboardInterrupt) -> int:
+def exit_code_of_interrupt(interrupt: KeyboardInterrupt) -> int:
     """Returns the exit code of an interrupted command: 130, which shells report for Ctrl-C.
 
     On a terminal the line with ^C is ended. An interrupt that has its own exit code was reported already.
