@@ -15,7 +15,7 @@ from ..interrupting import Tally, format_interruption
 from ..offsets.options import ApplyOptions, execute_options, offsets_connection
 from ..offsets.plan import UNDO_FILE_REMOVED, report_undo_file
 from ..opening import open_cluster
-from ..options.connection_options import as_given, connection_options
+from ..options.connection_options import connection_options, format_cluster_options
 from ..output.output import Cell, Column, Table, echo_err, output_options, show
 from ..snapshots import exit_if_refused
 from .choice import GroupSelection, group_choice
@@ -104,7 +104,7 @@ def _show_outcome(ctx: click.Context, plan: DeletionPlan, deleted: Deleted) -> N
             lambda: [_table([(each, outcome(each)) for each in plan.deletions])],
         )
     finally:  # the groups are deleted, even if stdout cannot be written
-        _report_outcome(deleted, as_given(ctx))
+        _report_outcome(deleted, format_cluster_options(ctx))
 
 
 def _report_outcome(deleted: Deleted, options: str) -> None:

@@ -27,7 +27,7 @@ from kcoord.admin.offsets.planning import Planned
 from kcoord.admin.offsets.plans import Effect, GroupPlan, Plan
 
 from ..interrupting import Tally, format_interruption
-from ..options.connection_options import as_given
+from ..options.connection_options import format_cluster_options
 from ..output.output import echo_err, output_of, show
 from .options import ApplyOptions
 from .plan_tables import applied_table, plan_table, stays, why_withheld
@@ -62,7 +62,7 @@ def preview_or_apply(
     if apply_options.executes:
         has_failed = apply_and_report(ctx, cluster, plan, apply_options, where=where, withheld=planned.withheld)
     else:
-        has_failed = _preview(ctx, planned, apply_options, as_given(ctx) if where is None else where)
+        has_failed = _preview(ctx, planned, apply_options, format_cluster_options(ctx) if where is None else where)
     if has_failed or planned.refused:
         sys.exit(1)
 
@@ -121,7 +121,7 @@ def apply_and_report(
     try:
         show(ctx, "offsets-applied", lambda: _applied_document(plan, applied), lambda: [applied_table(applied)])
     finally:  # the changes are made, even if stdout cannot be written
-        _report_outcome(applied, tried, as_given(ctx) if where is None else where)
+        _report_outcome(applied, tried, format_cluster_options(ctx) if where is None else where)
     if apply_options.interrupts.exit_code is not None:
         sys.exit(apply_options.interrupts.exit_code)
     return bool(applied.failed)

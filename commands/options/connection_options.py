@@ -126,7 +126,7 @@ def connection(ctx: click.Context, options: "ConnectionOptions | None" = None) -
     return found
 
 
-def as_given(ctx: click.Context, given: "ConnectionOptions | None" = None) -> str:
+def format_cluster_options(ctx: click.Context, given: "ConnectionOptions | None" = None) -> str:
     """Formats the options of the command line that name the cluster, for a proposed command that works when it is
     copied. The values of secret -X options are left to the user."""
     from kcoord.admin.connecting.secrets import holds_secret
