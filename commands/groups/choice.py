@@ -21,7 +21,7 @@ class GroupSelection:
     everything: bool
 
 
-def group_choice(command: Callable[..., Any]) -> Callable[..., Any]:
+def group_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """A decorator that adds GROUP…, --regex and --all-groups, and passes the command a GroupSelection as `choice`."""
 
     @wraps(command)

@@ -18,13 +18,13 @@ from ..opening import open_cluster
 from ..options.connection_options import connection_options, format_cluster_options
 from ..output.output import Cell, Column, Table, echo_err, output_options, show
 from ..snapshots import exit_if_refused
-from .choice import GroupSelection, group_choice
+from .choice import GroupSelection, group_options
 from .documents import group_fields, refusal_documents
 from .tables import state_cell
 
 
 @click.command("delete", short_help="Delete groups that have no members.")
-@group_choice
+@group_options
 @execute_options
 @connection_options
 @output_options

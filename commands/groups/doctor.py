@@ -24,14 +24,14 @@ from ..opening import open_cluster
 from ..options.connection_options import connection, connection_options
 from ..options.duration_options import duration, interval
 from ..output.output import Cell, Column, Table, echo_err, is_colored, output_of, output_options, progress, show, write
-from .choice import GroupSelection, group_choice
+from .choice import GroupSelection, group_options
 from .doctor_text import FOLDED_ABOVE, SEVERITY_STYLES, findings_text, summary
 
 NEVER: Final = "never"
 
 
 @click.command(short_help="What is wrong with groups, and what to do about it.")
-@group_choice
+@group_options
 @click.option(
     "--for",
     "seconds",

@@ -12,7 +12,7 @@ from kcoord.admin.offsets.files.documents import write_atomically
 from kcoord.admin.offsets.files.exporting import csv_lines, export, json_lines
 from kcoord.exceptions import RemoteFailure
 
-from ..groups.choice import GroupSelection, group_choice
+from ..groups.choice import GroupSelection, group_options
 from ..opening import open_cluster
 from ..options.connection_options import connection_options
 from ..output.output import echo_err, progress, write
@@ -26,7 +26,7 @@ class PartialExport(RemoteFailure, RuntimeError):
 
 
 @click.command("export", short_help="Write offsets of groups to a file.")
-@group_choice
+@group_options
 @click.option(
     "-f",
     "--file",
