@@ -29,7 +29,7 @@ input_argument = click.argument("source", required=False, metavar="[TABLES|SEGME
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LogEnds:
+class LogEndOptions:
     """The options --topic and --no-log-ends: whether log end offsets of a live cluster's topics are read, and of which
     topics. `live_plan.Choice` is made of it."""
 
@@ -47,14 +47,14 @@ class LogEnds:
 
 
 def log_ends_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """A decorator that adds --topic and --no-log-ends, and passes the command LogEnds as `log_ends`."""
+    """A decorator that adds --topic and --no-log-ends, and passes the command LogEndOptions as `log_ends`."""
 
     @wraps(command)
     def with_log_ends(*args: Any, topics: tuple[str, ...], no_log_ends: bool, **others: Any) -> Any:
         if topics and no_log_ends:
             raise click.UsageError("--topic names topics whose log ends are read, --no-log-ends says that none is")
         is_given = bool(topics) or no_log_ends
-        log_ends = LogEnds(topics=topics, are_read=not no_log_ends, is_given=is_given)
+        log_ends = LogEndOptions(topics=topics, are_read=not no_log_ends, is_given=is_given)
         return command(*args, log_ends=log_ends, **others)
 
     for option in (
@@ -142,7 +142,7 @@ def tables_target(
     return TablesTarget(folder=TablesFolder(text), replaces=replaces)
 
 
-def log_of(ctx: click.Context, path: Path | None, wanted: "Wanted", log_ends: LogEnds, connector: str) -> "Input":
+def log_of(ctx: click.Context, path: Path | None, wanted: "Wanted", log_ends: LogEndOptions, connector: str) -> "Input":
     """Returns the log that a job decodes: the segments at the path; without a path, that of the live cluster which the
     options name."""
     if path is None:
@@ -157,7 +157,7 @@ def log_of(ctx: click.Context, path: Path | None, wanted: "Wanted", log_ends: Lo
 
 
 def input_of(
-    ctx: click.Context, text: str | None, wanted: "Wanted", log_ends: LogEnds, connector: str
+    ctx: click.Context, text: str | None, wanted: "Wanted", log_ends: LogEndOptions, connector: str
 ) -> PipelineInput:
     """Returns the input of a job that its argument names (tables, segments, or without an argument a live cluster), as
     far as that is known without Spark. Raises an error if there is none."""
@@ -249,7 +249,7 @@ def _name(cluster: "Connection") -> str:
     return f"{', '.join(cluster.bootstrap)}{source}"
 
 
-def _refuse_cluster_options(ctx: click.Context, log_ends: LogEnds) -> None:
+def _refuse_cluster_options(ctx: click.Context, log_ends: LogEndOptions) -> None:
     """Raises UsageError for options of a cluster, since the input is a folder."""
     if command_line_options(ctx).bootstrap:
         raise click.UsageError("a folder, or a cluster (-b): not both", ctx)
@@ -259,7 +259,7 @@ def _refuse_cluster_options(ctx: click.Context, log_ends: LogEnds) -> None:
         raise click.UsageError("--connector is for a live cluster (-b): a folder is read as it is", ctx)
 
 
-def _live_log(cluster: "Connection", wanted: "Wanted", log_ends: LogEnds, connector: str) -> "Input":
+def _live_log(cluster: "Connection", wanted: "Wanted", log_ends: LogEndOptions, connector: str) -> "Input":
     from kcoord.pipeline.sources.connectors import CONNECTORS
     from kcoord.pipeline.sources.live_input import LiveInput
     from kcoord.pipeline.sources.live_plan import plan_logs
