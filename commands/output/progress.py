@@ -11,12 +11,12 @@ if TYPE_CHECKING:
 SHOW_AFTER: Final = 1.0  # seconds
 
 
-def progress(label: str, total: int | None = None) -> "Bar":
+def progress(label: str, total: int | None = None) -> "ProgressBar":
     """Makes a progress bar on stderr: `with progress("reading groups", 100) as bar: … bar.advance()`."""
-    return Bar(label, total)
+    return ProgressBar(label, total)
 
 
-class Bar:
+class ProgressBar:
     """A progress bar on stderr, shown as soon as the step takes longer than a second, and only on a terminal. Any
     thread may count."""
 
