@@ -18,14 +18,14 @@ from ...output.keyboard import Keyboard
 from ...output.output import Output, is_colored
 from .keys import Controls, press
 from .screen import Drawn, Frame, draw
-from .snapshots import BackgroundReader, Source
+from .snapshots import BackgroundReader, SnapshotSource
 
 _STOP_TIMEOUT: Final = 1.0  # seconds that quitting waits for a snapshot in progress
 _FIRST_REDRAWS: Final = 1.0  # seconds between screens until the first snapshot is there
 
 
 def watch_on_screen(
-    source: Source, output: Output, where: str, waits: Waits, every: timedelta, limit: timedelta | None
+    source: SnapshotSource, output: Output, where: str, waits: Waits, every: timedelta, limit: timedelta | None
 ) -> None:
     """Runs the full screen of `kcoord groups watch` until the time limit, a key that quits, Ctrl-C or SIGTERM. Errors
     are raised after the terminal is restored.

@@ -44,7 +44,7 @@ def record_result(history: WatchHistory, at: float, result: Snapshot | SnapshotF
     return history.add(result) if isinstance(result, Snapshot) else history.add_failure(at, str(result))
 
 
-class Source(Protocol):
+class SnapshotSource(Protocol):
     """The interface from which `kcoord groups watch` takes snapshots of groups. The reader closes it."""
 
     def snapshot(self, at: float) -> Snapshot:
@@ -61,7 +61,7 @@ class BackgroundReader:
     A byte can be read from the file descriptor `wakes` whenever there is a new result, or `wake` was called.
     """
 
-    def __init__(self, source: Source, every: timedelta, limit: timedelta | None) -> None:
+    def __init__(self, source: SnapshotSource, every: timedelta, limit: timedelta | None) -> None:
         self._source = source
         self._snapshots = poll_snapshots(source.snapshot, every, limit, sleep=self._sleep)
         self._results: SimpleQueue[tuple[float, Snapshot | SnapshotFailure] | BaseException | None] = SimpleQueue()
