@@ -78,7 +78,7 @@ class Interrupts:
         _write_now(_STOPPING)
 
 
-class Tally(NamedTuple):
+class StepCounts(NamedTuple):
     """The counts of an interrupted change: how many of its steps (groups, members or partitions) were done, done in
     part, refused and never begun, and the names of those about which that is uncertain."""
 
@@ -94,7 +94,7 @@ class Tally(NamedTuple):
         return self.done + self.in_part + self.refused + self.untried + len(self.uncertain)
 
 
-def format_interruption(tally: Tally, *, noun: str, verb: str) -> list[str]:
+def format_interruption(tally: StepCounts, *, noun: str, verb: str) -> list[str]:
     """Formats what an interrupted change has done as lines such as "Interrupted: 17 of 2,000 groups were changed, 1,983
     were not touched."."""
     parts = [f"{tally.done:,} of {format_count(tally.total, noun)} {_was_or_were(tally.done)} {verb}"]

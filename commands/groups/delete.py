@@ -11,7 +11,7 @@ import click
 from kcoord.admin.groups.deleting import Deleted, Deletion, DeletionPlan, Status, delete, plan_deletion
 from kcoord.admin.groups.selection import select_groups
 
-from ..interrupting import Tally, format_interruption
+from ..interrupting import StepCounts, format_interruption
 from ..offsets.options import ApplyOptions, execute_options, offsets_connection
 from ..offsets.plan import UNDO_FILE_REMOVED, report_undo_file
 from ..opening import open_cluster
@@ -122,7 +122,7 @@ def _outcome_lines(deleted: Deleted) -> list[str]:
     names: dict[Status, list[str]] = defaultdict(list)
     for name, outcome in deleted.outcomes.items():
         names[outcome.status].append(name)
-    tally = Tally(
+    tally = StepCounts(
         done=len(names[Status.DELETED]),
         refused=len(names[Status.NOT_DELETED]),
         untried=len(names[Status.NOT_TRIED]),

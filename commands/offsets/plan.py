@@ -26,7 +26,7 @@ from kcoord.admin.offsets.files.plan_files import (
 from kcoord.admin.offsets.planning import Planned
 from kcoord.admin.offsets.plans import Effect, GroupPlan, Plan
 
-from ..interrupting import Tally, format_interruption
+from ..interrupting import StepCounts, format_interruption
 from ..options.connection_options import format_cluster_options
 from ..output.output import echo_err, output_of, show
 from .options import ApplyOptions
@@ -158,7 +158,7 @@ def _outcome_lines(applied: Applied) -> list[str]:
     return [f"{changed:,}{of_all} {noun} {'was' if changed == 1 else 'were'} changed{rest if staying else ''}."]
 
 
-def _tally(applied: Applied) -> Tally:
+def _tally(applied: Applied) -> StepCounts:
     """Counts groups by the worst outcome of their partitions. A group is changed in part if some of its partitions
     were changed."""
     statuses_by_group: dict[str, set[Status]] = defaultdict(set)
@@ -174,7 +174,7 @@ def _tally(applied: Applied) -> Tally:
         if statuses & written and group not in {*uncertain, *done}
     ]
     refused = len(statuses_by_group) - len(uncertain) - len(done) - len(untried) - len(in_part)
-    return Tally(done=len(done), in_part=len(in_part), refused=refused, untried=len(untried), uncertain=uncertain)
+    return StepCounts(done=len(done), in_part=len(in_part), refused=refused, untried=len(untried), uncertain=uncertain)
 
 
 def report_differences(changed: StalePlan) -> None:
