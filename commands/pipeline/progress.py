@@ -27,8 +27,8 @@ _Resource = TypeVar("_Resource")
 
 
 class Stages:
-    """A display on stderr of the stages of a pipeline job and their progress: `with Stages() as stages:
-    stages.begin("reading") …`"""
+    """A display on stderr of the stages of a pipeline job and of their progress. In `with Stages() as stages:` each
+    stage begins with `stages.begin("reading")`."""
 
     def __init__(self) -> None:
         self._watch: ProgressSampler | None = None

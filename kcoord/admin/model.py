@@ -234,8 +234,8 @@ class Topic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberToRemove:
-    """The ids of a member that is to be removed from its group: the instance id if it is static, otherwise the member
-    id."""
+    """The ids of a member that is to be removed from its group. A static member has an instance id; its member id may
+    be left empty."""
 
     member_id: str = ""
     instance_id: str | None = None

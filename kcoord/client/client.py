@@ -161,6 +161,7 @@ class Client:
         self._socket.settimeout(timeout)
 
     def close(self) -> None:
+        """Closes the connection."""
         self._socket.close()
 
     def _wait(self, read: Callable[[], Read], deadline: float) -> Read:

@@ -27,7 +27,7 @@ _UNAUTHENTICATED: Final = Tls(checks_certificate=False)
 
 
 def listener_advice(host: str, port: int, tried: Security) -> str | None:
-    """Probes a listener that closed a connection, and returns which security.protocol or mechanism it expects instead
+    """Probes a listener that closed a connection, and returns a text about which security.protocol it expects instead
     of the one that was tried. Returns None if the probe cannot find out.
     """
     deadline = time.monotonic() + _TIMEOUT

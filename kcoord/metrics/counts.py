@@ -141,8 +141,8 @@ NO_TALLY: Final = Tally(object(), OutcomeCounts("", "", ApiCounts()), frame_byte
 
 
 class JournalCounts:
-    """The counters of the log of __consumer_offsets: writes, compactions, and reading it at start-up. Here `facts` are
-    records.
+    """The counters of the log of __consumer_offsets: writes, compactions, and reading it to know groups again.
+    `facts_read` counts groups, and offsets that were committed together.
     """
 
     __slots__ = (
