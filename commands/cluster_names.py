@@ -17,11 +17,13 @@ _ADDRESS: Final = re.compile(r"[^\s/]+:\d{1,5}")
 
 
 def is_cluster_name(text: str) -> bool:
+    """Whether an argument names a cluster (cluster:, context:NAME or broker:HOST:PORT) and not a file."""
     return text.partition(":")[0] in ("cluster", "context", "broker") and ":" in text
 
 
 def cluster_name_of(_: click.Context, __: click.Parameter, text: str) -> str:
-    """Parses an option whose value can only name a cluster, so that HOST:PORT alone is accepted."""
+    """A click callback for an option whose value can only name a cluster, so that HOST:PORT alone is accepted too: it
+    becomes broker:HOST:PORT."""
     return f"broker:{text}" if not is_cluster_name(text) and _ADDRESS.fullmatch(text) else text
 
 
@@ -32,7 +34,8 @@ def connection_to(ctx: click.Context, cluster_name: str) -> "Connection":
 
 
 def options_for(ctx: click.Context, cluster_name: str) -> "ConnectionOptions":
-    """Returns the options of the command line, with another cluster if the name is not that of the command's own."""
+    """Returns the connection options of the command line, but for the cluster of this name. Raises UsageError if the
+    name is malformed."""
     kind, _, name = cluster_name.partition(":")
     if kind == "cluster" and not name:
         return command_line_options(ctx)

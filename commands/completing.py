@@ -18,10 +18,12 @@ DEFAULT_TIMEOUT: Final = 1.0  # seconds, unless KCOORD_COMPLETION_TIMEOUT is set
 
 
 def complete_groups(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    """Completes the names of groups for the shell, by listing those of the cluster."""
     return _matching(incomplete, lambda: _names_in_cluster(ctx, lambda cluster: cluster.list_groups().found))
 
 
 def complete_topics(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    """Completes the names of topics for the shell, by listing those of the cluster."""
     return _matching(incomplete, lambda: _names_in_cluster(ctx, lambda cluster: cluster.topics().found))
 
 

@@ -37,13 +37,14 @@ complete -o nosort -F %(complete_func)s %(prog_name)s
 
 
 class WholeLineBash(BashComplete):
-    """Completion for bash that passes the whole line; bash then replaces only what follows a colon or an equals
-    sign."""
+    """A click completion class for bash that gets the whole command line; bash then replaces only what follows a colon
+    or an equals sign."""
 
     source_template = _BASH
     _prefix = ""
 
     def get_completion_args(self) -> tuple[list[str], str]:
+        """Returns the words of the command line, and the incomplete word at its end."""
         line = os.environ["COMP_LINE"]
         words = split_arg_string(line)[1:]
         incomplete = words.pop() if words and not line[-1].isspace() else ""
@@ -52,6 +53,7 @@ class WholeLineBash(BashComplete):
         return words, incomplete
 
     def format_completion(self, item: CompletionItem) -> str:
+        """Formats a completion without the part before a colon or an equals sign, which bash does not replace."""
         return f"{item.type},{item.value.removeprefix(self._prefix)}"
 
 
@@ -59,8 +61,8 @@ add_completion_class(WholeLineBash)
 
 
 def answer_the_shell(cli: click.Command) -> NoReturn:
-    """Prints the possible completions and exits. Stderr leads to /dev/null, also for librdkafka, since a prompt is
-    on that screen."""
+    """Prints the completions that a shell has requested through environment variables, and exits. Stderr leads to
+    /dev/null, also for librdkafka, since a prompt is on that screen."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
     sys.exit(shell_complete(cli, {}, "kcoord", COMPLETE, os.environ[COMPLETE]))
 

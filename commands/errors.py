@@ -18,7 +18,8 @@ _PRIVATE_KEY: Final = re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----
 
 
 def line_of(error: BaseException) -> str:
-    """Formats an error as one line that is safe for a terminal, with secrets masked."""
+    """Formats an exception as the one line that a failed command prints on stderr, safe for a terminal, with secrets
+    masked."""
     hint = ""
     match error:
         case click.UsageError():
@@ -38,7 +39,8 @@ def line_of(error: BaseException) -> str:
 
 
 def traceback_of(error: BaseException) -> str:
-    """Formats a traceback without the values of variables, since a password may be among them."""
+    """Formats the traceback of an exception for --debug, without the values of variables, since a password may be among
+    them."""
     import traceback
 
     text = _masked("".join(traceback.format_exception(error)))
@@ -52,7 +54,7 @@ def _masked(text: str) -> str:
 
 
 def is_reader_gone(*streams: TextIO) -> bool:
-    """Returns whether one of the streams is a pipe whose reader is gone. A BrokenPipeError may also come from a
+    """Returns whether one of the output streams is a pipe whose reader is gone. A BrokenPipeError may also come from a
     connection to a broker."""
     import select
 
@@ -76,7 +78,7 @@ def end_by_broken_pipe() -> int:
     return 128 + signal.SIGPIPE  # not reached, unless the signal is blocked
 
 
-def end_by_interrupt(interrupt: KeyboardInterrupt) -> int:
+def exit_code_of_interrupt(interrupt: KeyboardInterrupt) -> int:
     """Returns the exit code of an interrupted command: 130, which shells report for Ctrl-C.
 
     On a terminal the line with ^C is ended. An interrupt that has its own exit code was reported already.

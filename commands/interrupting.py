@@ -18,7 +18,8 @@ _STOPPING: Final = "Interrupted: waiting for the answer to what is on its way. I
 
 
 class Interrupted(KeyboardInterrupt):
-    """A signal that ends the command, with the exit code that shells report for this signal."""
+    """The exception by which SIGINT or SIGTERM ends a command, with the exit code that shells report for this
+    signal."""
 
     def __init__(self, number: int) -> None:
         super().__init__()
@@ -26,7 +27,8 @@ class Interrupted(KeyboardInterrupt):
 
 
 class Interrupts:
-    """A context manager that handles the signals, and the `Stop` that changes of the cluster consult.
+    """A context manager that handles Ctrl-C and SIGTERM for a command that changes the cluster. It is the `Stop` that
+    the change consults.
 
     Before a change begins, a signal ends the command at once. After that the first signal is only recorded, so that the
     response to the request in flight is still received; each further signal is raised.
@@ -38,9 +40,11 @@ class Interrupts:
         self._previous_handlers: dict[int, object] = {}
 
     def begin(self) -> None:
+        """Marks the moment right before the first change. From then on the first signal is only recorded."""
         self._has_begun = True
 
     def is_asked(self) -> bool:
+        """Whether a signal has come, so that no further step of the change may begin."""
         return self._number is not None
 
     @property
@@ -74,9 +78,9 @@ class Interrupts:
         _write_now(_STOPPING)
 
 
-class Tally(NamedTuple):
-    """How many steps of a change were done, done in part, refused and never begun, and the names of the uncertain
-    ones."""
+class StepCounts(NamedTuple):
+    """The counts of an interrupted change: how many of its steps (groups, members or partitions) were done, done in
+    part, refused and never begun, and the names of those about which that is uncertain."""
 
     done: int
     refused: int
@@ -86,11 +90,13 @@ class Tally(NamedTuple):
 
     @property
     def total(self) -> int:
+        """The number of all steps of the change."""
         return self.done + self.in_part + self.refused + self.untried + len(self.uncertain)
 
 
-def format_interruption(tally: Tally, *, noun: str, verb: str) -> list[str]:
-    """Formats lines such as "Interrupted: 17 of 2,000 groups were changed, 1,983 were not touched."."""
+def format_interruption(tally: StepCounts, *, noun: str, verb: str) -> list[str]:
+    """Formats what an interrupted change has done as lines such as "Interrupted: 17 of 2,000 groups were changed, 1,983
+    were not touched."."""
     parts = [f"{tally.done:,} of {format_count(tally.total, noun)} {_was_or_were(tally.done)} {verb}"]
     if tally.in_part:
         parts.append(f"{tally.in_part:,} {_was_or_were(tally.in_part)} {verb} in part")

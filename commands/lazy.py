@@ -11,7 +11,8 @@ if TYPE_CHECKING:
 
 
 class Verb(NamedTuple):
-    """Where a command is defined (a module of this package and a name in it), and its short help."""
+    """An entry of a click group's table of commands: the module of this package and the name in it that define the
+    command, and its short help."""
 
     module: str
     name: str
@@ -26,9 +27,11 @@ class LazyGroup(click.Group):
         self._verbs = dict(verbs)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
+        """Returns the names of the group's commands, sorted."""
         return sorted(self._verbs)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Imports and returns the group's command of this name; None if there is none."""
         verb = self._verbs.get(cmd_name)
         if verb is None:
             return None
@@ -38,7 +41,8 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Resolves a command, and suggests similar names. Click itself would search only among the loaded commands."""
+        """Resolves the command that the arguments begin with. For an unknown name the error suggests similar ones:
+        click itself would search only among the loaded commands."""
         name = args[0]
         if name not in self._verbs and not name.startswith("-") and not ctx.resilient_parsing:
             from difflib import get_close_matches
@@ -48,10 +52,12 @@ class LazyGroup(click.Group):
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Writes the section of --help that lists the commands with their short help."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, self._verbs[name].help) for name in self.list_commands(ctx)])
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> "list[CompletionItem]":
+        """Completes the names of the group's commands for the shell."""
         from click.shell_completion import CompletionItem
 
         found = [name for name in self.list_commands(ctx) if name.startswith(incomplete)]

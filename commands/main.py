@@ -10,7 +10,7 @@ from typing import Final, NoReturn
 
 import click
 
-from .errors import end_by_broken_pipe, end_by_interrupt, is_reader_gone, line_of, traceback_of
+from .errors import end_by_broken_pipe, exit_code_of_interrupt, is_reader_gone, line_of, traceback_of
 from .lazy import LazyGroup, Verb
 from .options.connection_options import DEBUG, connection_options
 from .options.shared_options import shared_values
@@ -119,7 +119,7 @@ def _run(arguments: list[str], wants_debug: bool) -> int:
         echo_err("kcoord: aborted")
         return 1
     except KeyboardInterrupt as interrupt:
-        return end_by_interrupt(interrupt)
+        return exit_code_of_interrupt(interrupt)
     except BrokenPipeError as error:
         return end_by_broken_pipe() if is_reader_gone(sys.stdout, sys.stderr) else _report_error(error, wants_debug, 1)
     except Exception as error:

@@ -21,19 +21,21 @@ _POLL_INTERVAL: Final = 0.5
 
 @contextmanager
 def open_cluster(connection: Connection, *, about: Sequence[str] = ()) -> Iterator[ClusterClient]:
-    """Opens a live cluster (see `kcoord.admin.opening`), and prints a line on stderr for each long wait."""
+    """Connects an admin client to a live cluster for a command (see `kcoord.admin.opening`), and prints a line on
+    stderr for each long wait."""
     waits = Waits()
     with WaitReporter(waits, after=wait_report_delay()), open_silently(connection, about=about, waits=waits) as cluster:
         yield cluster
 
 
 def wait_report_delay() -> float:
-    """Returns the seconds after which a wait is reported."""
+    """Returns how many seconds a command waits for the cluster before it prints a line about it."""
     return REPORT_AFTER_ON_TERMINAL if sys.stderr.isatty() else REPORT_AFTER_IN_LOG
 
 
 class WaitReporter:
-    """Reports each long wait once. It polls the waits in a thread of its own."""
+    """A thread that prints a line on stderr once for each wait of a command, such as for a broker's response, that has
+    lasted for `after` seconds."""
 
     def __init__(self, waits: Waits, *, after: float) -> None:
         self._waits = waits

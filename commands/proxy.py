@@ -13,7 +13,7 @@ import click
 from .options.guard_options import guard_options
 from .options.listen_options import advertised_host, host_and_port
 from .options.listener_options import ListenerOptions, listener_of, listener_options
-from .options.local_options import LocalChoice, local_options, local_setup
+from .options.local_options import LocalOptions, local_options, local_setup
 from .options.metrics_options import metrics_options, metrics_socket, metrics_url
 from .options.proxy_settings import listener_settings
 from .output.output import echo_err
@@ -87,7 +87,7 @@ def proxy(
     output: str,
     verbose: bool,
     guards: "GuardRules",
-    local: LocalChoice | None,
+    local: LocalOptions | None,
     of_listeners: dict[str, str],
 ) -> None:
     """Stand between clients and a real cluster: they see it at this address.

@@ -16,8 +16,8 @@ from .output.output import echo_err, progress
 
 
 def read_selected(cluster: ClusterClient, choice: GroupSelection, *, with_times: bool | None) -> Snapshot:
-    """Reads a snapshot of the selected groups. If `with_times` is None, record times are read unless there are too
-    many groups."""
+    """Reads a snapshot of the groups that the command line selects, with a progress bar. If `with_times` is None,
+    record times are read unless there are too many groups."""
     names, unlisted = select_groups(cluster, names=choice.names, pattern=choice.pattern, everything=choice.everything)
     if with_times is None:
         with_times = len(names) <= MAX_GROUPS_WITH_TIMES
@@ -28,17 +28,20 @@ def read_selected(cluster: ClusterClient, choice: GroupSelection, *, with_times:
 
 
 def read_named(cluster: ClusterClient, names: Collection[str], *, with_times: bool) -> Snapshot:
+    """Reads a snapshot of these groups, with a progress bar."""
     with progress("reading groups", len(names)) as bar:
         return read_snapshot(cluster, names, at=time.time(), with_times=with_times, advance=bar.advance)
 
 
 def summarize_named(cluster: ClusterClient, names: Collection[str]) -> GroupSummaries:
+    """Reads summaries of these groups, with a progress bar."""
     with progress("reading groups", len(names)) as bar:
         return read_summaries(cluster, names, advance=bar.advance)
 
 
 def exit_if_refused(refused: Iterable[Refusal]) -> None:
-    """Prints what was refused, and exits with code 1 if anything was."""
+    """Prints each error of a group or broker that the cluster has refused to report, and exits with code 1 if there is
+    any."""
     refusals = list(refused)
     for refusal in refusals:
         echo_err(f"kcoord: {refusal}")

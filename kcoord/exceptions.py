@@ -19,16 +19,22 @@ no builtin base, so that catching one of them catches nothing else.
 
 
 class CorruptData(Exception):
-    """Bytes that are not what their format prescribes."""
+    """The base of errors about bytes, of a file or from the network, that are not what their format prescribes."""
 
 
 class RemoteFailure(Exception):
-    """The other side of a connection cannot be reached, refuses, breaks the protocol, or has taken over."""
+    """The base of errors of the other side of a connection: it cannot be reached, rejects a request, breaks the
+    protocol, or has taken over.
+    """
 
 
 class LocalFailure(Exception):
-    """This machine does not have or allow what is needed."""
+    """The base of errors of this machine: it does not have or allow what is needed, such as a free port or a writable
+    disk.
+    """
 
 
 class InvalidInput(Exception):
-    """What was asked for is malformed, does not exist, or does not fit the cluster as it is."""
+    """The base of errors of the user's input: it is malformed, names what does not exist, or does not fit the cluster
+    as it is.
+    """

@@ -23,11 +23,13 @@ _NAME: Final = re.compile(r"((?:\\.|[^\\=: \t\f])*)[ \t\f]*[=:]?[ \t\f]*", re.DO
 
 
 class BadProperties(InvalidInput, ValueError):
-    """A file that Java would not read either; the message names the line."""
+    """An error: a properties file that Java would not read either. The message names the line."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Property:
+    """One property of a Java properties file; `line` is the number of its first line, counted from 1."""
+
     name: str
     value: str
     line: int
@@ -35,18 +37,24 @@ class Property:
 
 
 def read_properties(text: str) -> dict[str, str]:
-    """Returns values by name; the last value of a repeated name counts. Raises BadProperties."""
+    """Parses the text of a Java properties file, and returns values by name; the last value of a repeated name counts.
+    Raises BadProperties.
+    """
     return {each.name: each.value for each in properties_of(text)}
 
 
 def read_properties_file(path: Path) -> list[Property]:
-    """Returns all properties of a file in order. Raises OSError, or BadProperties with the file's name."""
+    """Reads a Java properties file, and returns all its properties in order. Raises OSError, or BadProperties with the
+    file's name.
+    """
     # Kafka's tools read Latin-1, and a password must be the same here as there.
     return list(properties_of(path.read_text(encoding="latin-1"), name=f"{path}:"))
 
 
 def properties_of(text: str, *, name: str = "line ") -> Iterator[Property]:
-    """Yields every property in order; error messages begin with `name` and the line number."""
+    """Yields every property of a Java properties file's text in order; error messages begin with `name` and the line
+    number.
+    """
     for line, logical in _logical_lines(text):
         found = _NAME.match(logical)
         assert found, "it matches anything"

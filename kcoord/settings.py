@@ -13,7 +13,7 @@ from kcoord.exceptions import InvalidInput
 
 
 class BadSetting(InvalidInput, ValueError):
-    """The name of a setting that does not exist, or a value that it cannot have."""
+    """An error: the name of a server setting that does not exist, or a value that it cannot have."""
 
 
 def _setting(
@@ -24,7 +24,7 @@ def _setting(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """The settings of a server; `from_properties` parses them."""
+    """The settings of a server (`kcoord serve`), under the names of Kafka's broker configs with `_` for `.`."""
 
     auto_create_topics_enable: bool = _setting(True, "Asking for a topic that is not there makes it")
     num_partitions: int = _setting(1, "Partitions of a topic that does not say how many", least=1, most=10_000)
@@ -112,7 +112,9 @@ class Settings:
 
     @classmethod
     def from_properties(cls, properties: Mapping[str, str]) -> Self:
-        """Parses settings from texts by name. Raises BadSetting for the first invalid one."""
+        """Parses settings from texts by name, such as `log.segment.bytes`. Raises BadSetting for the first
+        invalid one.
+        """
         known = {setting_name(item.name): item for item in fields(cls)}
         values: dict[str, Any] = {}
         for name, text in properties.items():
@@ -124,15 +126,17 @@ class Settings:
         return cls(**values)
 
     def by_name(self) -> dict[str, Any]:
+        """Returns the values of all settings, by names such as `log.segment.bytes`."""
         return {setting_name(item.name): getattr(self, item.name) for item in fields(self)}
 
 
 def setting_name(field_name: str) -> str:
+    """Returns the name of a setting, such as `log.segment.bytes`, for a field of Settings."""
     return field_name.replace("_", ".")
 
 
 def known_settings() -> dict[str, str]:
-    """Returns the description of each setting by name."""
+    """Returns the description of each setting of the server, by names such as `log.segment.bytes`."""
     return {setting_name(item.name): item.metadata["about"] for item in fields(Settings)}
 
 

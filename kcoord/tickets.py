@@ -7,7 +7,9 @@ Ticket = NewType("Ticket", int)
 
 
 class Waits(Enum):
-    """Returned instead of a reply: the request is parked, and its reply comes later under its ticket."""
+    """The type of WAITS, which is returned instead of a reply if the request is parked: its reply comes later, under
+    the ticket that names the request.
+    """
 
     WAITS = "waits"
 

@@ -13,14 +13,15 @@ from ..completing import complete_groups
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupSelection:
-    """The arguments of `kcoord.admin.groups.selection.select_groups`."""
+    """The groups that the command line selects, by names, a regular expression or all of them: the arguments of
+    `kcoord.admin.groups.selection.select_groups`."""
 
     names: tuple[str, ...]
     pattern: str | None
     everything: bool
 
 
-def group_choice(command: Callable[..., Any]) -> Callable[..., Any]:
+def group_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """A decorator that adds GROUP…, --regex and --all-groups, and passes the command a GroupSelection as `choice`."""
 
     @wraps(command)

@@ -11,20 +11,20 @@ import click
 from kcoord.admin.groups.deleting import Deleted, Deletion, DeletionPlan, Status, delete, plan_deletion
 from kcoord.admin.groups.selection import select_groups
 
-from ..interrupting import Tally, format_interruption
+from ..interrupting import StepCounts, format_interruption
 from ..offsets.options import ApplyOptions, execute_options, offsets_connection
 from ..offsets.plan import UNDO_FILE_REMOVED, report_undo_file
 from ..opening import open_cluster
-from ..options.connection_options import as_given, connection_options
+from ..options.connection_options import connection_options, format_cluster_options
 from ..output.output import Cell, Column, Table, echo_err, output_options, show
 from ..snapshots import exit_if_refused
-from .choice import GroupSelection, group_choice
-from .documents import heading, refusals
+from .choice import GroupSelection, group_options
+from .documents import group_fields, refusal_documents
 from .tables import state_cell
 
 
 @click.command("delete", short_help="Delete groups that have no members.")
-@group_choice
+@group_options
 @execute_options
 @connection_options
 @output_options
@@ -71,7 +71,7 @@ def _show_plan(ctx: click.Context, plan: DeletionPlan) -> None:
         lambda: {
             "executed": False,
             "groups": [{**_document(each), "against": each.why_not} for each in plan.deletions],
-            "refused": refusals(plan.refused),
+            "refused": refusal_documents(plan.refused),
         },
         lambda: [_table([(each, _against(each)) for each in plan.deletions])],
     )
@@ -99,12 +99,12 @@ def _show_outcome(ctx: click.Context, plan: DeletionPlan, deleted: Deleted) -> N
                 "executed": True,
                 "groups": [document(each) for each in plan.deletions],
                 "undo": deleted.undo_path and str(deleted.undo_path),
-                "refused": refusals(plan.refused),
+                "refused": refusal_documents(plan.refused),
             },
             lambda: [_table([(each, outcome(each)) for each in plan.deletions])],
         )
     finally:  # the groups are deleted, even if stdout cannot be written
-        _report_outcome(deleted, as_given(ctx))
+        _report_outcome(deleted, format_cluster_options(ctx))
 
 
 def _report_outcome(deleted: Deleted, options: str) -> None:
@@ -122,7 +122,7 @@ def _outcome_lines(deleted: Deleted) -> list[str]:
     names: dict[Status, list[str]] = defaultdict(list)
     for name, outcome in deleted.outcomes.items():
         names[outcome.status].append(name)
-    tally = Tally(
+    tally = StepCounts(
         done=len(names[Status.DELETED]),
         refused=len(names[Status.NOT_DELETED]),
         untried=len(names[Status.NOT_TRIED]),
@@ -160,7 +160,7 @@ def _table(rows: list[tuple[Deletion, Cell]]) -> Table:
 
 def _document(deletion: Deletion) -> dict[str, Any]:
     return {
-        **heading(deletion.group),
+        **group_fields(deletion.group),
         "members": len(deletion.group.members),
         "topics": deletion.topics,
         "offsets": len(deletion.committed),

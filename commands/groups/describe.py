@@ -6,13 +6,13 @@ from ..opening import open_cluster
 from ..options.connection_options import connection, connection_options
 from ..output.output import Table, output_of, output_options, show
 from ..snapshots import exit_if_refused, read_selected
-from .choice import GroupSelection, group_choice
+from .choice import GroupSelection, group_options
 from .documents import snapshot_document
 from .tables import describe_tables, members_with_group, partitions_with_group, states_table
 
 
 @click.command(short_help="State, members, offsets and lag of groups.")
-@group_choice
+@group_options
 @click.option("--offsets", "only_offsets", is_flag=True, help="Partitions only, without the members.")
 @click.option("--members", "only_members", is_flag=True, help="Members only, without the partitions.")
 @click.option("--state", "only_state", is_flag=True, help="One line for each group.")

@@ -24,14 +24,14 @@ from ..opening import open_cluster
 from ..options.connection_options import connection, connection_options
 from ..options.duration_options import duration, interval
 from ..output.output import Cell, Column, Table, echo_err, is_colored, output_of, output_options, progress, show, write
-from .choice import GroupSelection, group_choice
+from .choice import GroupSelection, group_options
 from .doctor_text import FOLDED_ABOVE, SEVERITY_STYLES, findings_text, summary
 
 NEVER: Final = "never"
 
 
 @click.command(short_help="What is wrong with groups, and what to do about it.")
-@group_choice
+@group_options
 @click.option(
     "--for",
     "seconds",
@@ -134,7 +134,8 @@ def doctor(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Examination:
-    """The snapshots of an examination, and its findings."""
+    """The result of `kcoord groups doctor`: the snapshots that were examined, the findings, and which of them are
+    shown."""
 
     snapshots: Sequence[Snapshot]
     findings: Sequence[Finding]
@@ -142,13 +143,16 @@ class Examination:
 
     @property
     def shown_findings(self) -> list[Finding]:
+        """The findings that are severe enough to be shown."""
         return [finding for finding in self.findings if finding.severity.is_at_least(self.shown)]
 
     @property
     def seconds(self) -> float:
+        """The time from the first snapshot to the last, in seconds."""
         return self.snapshots[-1].at - self.snapshots[0].at
 
     def document(self) -> dict[str, Any]:
+        """Returns the result as a JSON document."""
         return {
             "at": utc_text(round(self.snapshots[-1].at * 1000)),
             "looks": len(self.snapshots),
@@ -159,6 +163,7 @@ class Examination:
         }
 
     def tables(self) -> list[Table]:
+        """Returns the result as a table, for CSV."""
         columns = ("SEVERITY", "CODE", "GROUP", "TITLE", "EVIDENCE", "ADVICE")
         rows = [
             (

@@ -26,7 +26,8 @@ FOLDED_ABOVE: Final = 5  # groups that may have the same finding before it is fo
 
 
 def findings_text(findings: Sequence[Finding], *, is_colored: bool, folded_above: int | None) -> str:
-    """Formats findings for the width of the terminal, or unwrapped for a pipe."""
+    """Formats the findings of `kcoord groups doctor` as text, for the width of the terminal, or unwrapped for a pipe. A
+    finding that more groups than `folded_above` have is shown once."""
     columns = shutil.get_terminal_size((0, 0)).columns or None
     lines = findings_lines(findings, columns=columns, is_colored=is_colored, folded_above=folded_above)
     return "".join(f"{line}\n" for line in lines)
@@ -35,8 +36,8 @@ def findings_text(findings: Sequence[Finding], *, is_colored: bool, folded_above
 def findings_lines(
     findings: Sequence[Finding], *, columns: int | None, is_colored: bool, folded_above: int | None = None
 ) -> Iterator[str]:
-    """Formats findings as blocks, ordered by their worst severity; among equals, single groups come before folded
-    findings."""
+    """Formats the findings of `kcoord groups doctor` as lines, ordered by their worst severity; among equals, single
+    groups come before folded findings."""
     folded = _folded(findings, folded_above)
     single = [finding for finding in findings if _kind(finding) not in folded]
     by_group = [(group, list(matching)) for group, matching in groupby(single, key=lambda finding: finding.group)]
@@ -50,8 +51,8 @@ def findings_lines(
 
 
 def summary(findings: Sequence[Finding], *, groups: int, snapshots: int, seconds: float) -> str:
-    """Formats one line with the number of groups, the time that was observed, and the number of findings by
-    severity."""
+    """Formats the last line of `kcoord groups doctor`: the number of groups, the time that was observed, and the number
+    of findings by severity."""
     counts = [(each, sum(finding.severity is each for finding in findings)) for each in Severity]
     counted = (
         ", ".join(format_count(count, severity.value) for severity, count in counts if count)

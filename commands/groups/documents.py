@@ -9,17 +9,19 @@ from kcoord.admin.times import utc_text
 
 
 def snapshot_document(snapshot: Snapshot) -> dict[str, Any]:
+    """Returns the JSON document of a snapshot of groups."""
     return {
         "at": utc_text(round(snapshot.at * 1000)),
         "groups": [group_document(seen, snapshot.at) for seen in snapshot.groups.values()],
-        "refused": refusals(snapshot.refused),
+        "refused": refusal_documents(snapshot.refused),
     }
 
 
 def group_document(seen: GroupSnapshot, at: float) -> dict[str, Any]:
+    """Returns the JSON object of a group in a snapshot at the time `at`, with its members and partitions."""
     group = seen.group
     return {
-        **heading(group),
+        **group_fields(group),
         "total_lag": seen.total_lag,
         "lag_seconds": _rounded(seen.worst_seconds(at)),
         "members": [member_document(member) for member in group.members],
@@ -27,7 +29,8 @@ def group_document(seen: GroupSnapshot, at: float) -> dict[str, Any]:
     }
 
 
-def heading(group: Group) -> dict[str, Any]:
+def group_fields(group: Group) -> dict[str, Any]:
+    """Returns the first fields of a group's JSON object: name, type, state, protocol, coordinator and epochs."""
     return {
         "group": group.name,
         "type": group.type.value,
@@ -41,10 +44,12 @@ def heading(group: Group) -> dict[str, Any]:
 
 
 def node_document(node: Node) -> dict[str, Any]:
+    """Returns the JSON object of a broker."""
     return {"id": node.id, "host": node.host, "port": node.port, "rack": node.rack}
 
 
 def member_document(member: Member) -> dict[str, Any]:
+    """Returns the JSON object of a member of a group."""
     return {
         "member_id": member.member_id,
         "instance_id": member.instance_id,
@@ -62,6 +67,7 @@ def member_document(member: Member) -> dict[str, Any]:
 
 
 def partition_document(seen: PartitionLag, at: float) -> dict[str, Any]:
+    """Returns the JSON object of a group's committed offset and lag in one partition at the time `at`."""
     committed, bounds, owner = seen.committed, seen.bounds, seen.owner
     return {
         "topic": seen.tp.topic,
@@ -78,7 +84,8 @@ def partition_document(seen: PartitionLag, at: float) -> dict[str, Any]:
     }
 
 
-def refusals(refused: Iterable[Refusal]) -> list[Mapping[str, str]]:
+def refusal_documents(refused: Iterable[Refusal]) -> list[Mapping[str, str]]:
+    """Returns the JSON objects of errors of single groups, topics, partitions or brokers."""
     return [{"what": each.what, "error": each.error.name.upper(), "message": each.message} for each in refused]
 
 

@@ -19,8 +19,8 @@ from ..options.connection_options import connection, connection_options
 from ..options.duration_options import duration
 from ..output.output import Cell, Column, Table, echo_err, output_of, output_options, show
 from ..snapshots import exit_if_refused, read_selected
-from .choice import GroupSelection, group_choice
-from .documents import refusals
+from .choice import GroupSelection, group_options
+from .documents import refusal_documents
 from .tables import lag_time
 
 # UNKNOWN counts partitions without a committed offset, and those whose log ends could not be read.
@@ -29,7 +29,7 @@ _FIGURES: Final = (Column("LAG", align="right"), Column("BEHIND", align="right")
 
 
 @click.command(short_help="How far groups are behind, in records and in time.")
-@group_choice
+@group_options
 @click.option("--by", type=click.Choice([by.value for by in GroupBy]), default="topic", show_default=True)
 @click.option("--fail-above", type=click.IntRange(min=0), metavar="RECORDS", help="Exit 1 if a group's lag is larger.")
 @click.option("--fail-behind", callback=duration, metavar="DURATION", help="Exit 1 if a group is longer behind: 5m.")
@@ -67,7 +67,7 @@ def lag(
             "at": utc_text(round(snapshot.at * 1000)),
             "lag": [_document(line) for line in rows],
             "total": _document(total(rows)),
-            "refused": refusals(snapshot.refused),
+            "refused": refusal_documents(snapshot.refused),
         },
         lambda: [table if output_of(ctx).format == "csv" else _with_total(table, rows, GroupBy(by))],
     )

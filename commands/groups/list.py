@@ -17,7 +17,7 @@ from ..output.output import Column, Table, output_of, output_options, show, writ
 from ..output.printable import printable
 from ..snapshots import exit_if_refused, summarize_named
 from .choice import pattern_option
-from .documents import refusals
+from .documents import refusal_documents
 from .tables import state_cell
 
 STATES: Final = (
@@ -36,25 +36,29 @@ SORTS: Final = ("name", "lag", "members", "state")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupRow:
-    """A listed group, with its summary if it could be described."""
+    """A row of `kcoord groups list`: a listed group, with its summary if it could be described."""
 
     listed: ListedGroup
     seen: GroupSummary | None
 
     @property
     def state(self) -> str:
+        """The state of the group; empty if the broker did not report one."""
         return self.listed.state or (self.seen.group.state if self.seen else "")
 
     @property
     def members(self) -> int | None:
+        """The number of members; None if unknown."""
         return len(self.seen.group.members) if self.seen else None
 
     @property
     def topics(self) -> tuple[str, ...]:
+        """The topics of the group; empty if unknown."""
         return self.seen.topics if self.seen else ()
 
     @property
     def lag(self) -> int | None:
+        """The total lag of the group in records; None if unknown."""
         return self.seen.total_lag if self.seen else None
 
 
@@ -112,7 +116,7 @@ def list_groups(
     show(
         ctx,
         "groups-list",
-        lambda: {"groups": [_document(row) for row in wanted], "refused": refusals(refused)},
+        lambda: {"groups": [_document(row) for row in wanted], "refused": refusal_documents(refused)},
         lambda: [_table(wanted)],
     )
     exit_if_refused(refused)
@@ -124,7 +128,7 @@ def _show_names(ctx: click.Context, names: Sequence[str], refused: Iterable[Refu
         write("".join([f"{printable(name)}\n" for name in names]))
     else:
         table = Table(columns=[Column("GROUP")], rows=[(name,) for name in names])
-        show(ctx, "groups-names", {"groups": names, "refused": refusals(refused)}, [table])
+        show(ctx, "groups-names", {"groups": names, "refused": refusal_documents(refused)}, [table])
     exit_if_refused(refused)
 
 

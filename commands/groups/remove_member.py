@@ -13,12 +13,12 @@ from kcoord.admin.model import Group, Member, MemberToRemove
 from kcoord.errors import ErrorCode
 
 from ..completing import complete_groups
-from ..interrupting import Interrupts, Tally, format_interruption
+from ..interrupting import Interrupts, StepCounts, format_interruption
 from ..opening import open_cluster
 from ..options.connection_options import connection, connection_options
 from ..output.output import Cell, Column, Table, echo_err, output_options, show
 from ..snapshots import exit_if_refused
-from .documents import member_document, refusals
+from .documents import member_document, refusal_documents
 from .tables import members_table
 
 
@@ -97,7 +97,7 @@ def _remove(
                 "members": [
                     {**member_document(member), "error": _error(each, removed)} for each, member in going.items()
                 ],
-                "refused": refusals(removed.refused),
+                "refused": refusal_documents(removed.refused),
             },
             lambda: [_outcome_table(going, removed)],
         )
@@ -113,7 +113,7 @@ def _remove(
 def _report_interruption(group: Group, going: Mapping[MemberToRemove, Member], removed: Removed) -> None:
     done = [each for each, error in removed.errors.items() if error is ErrorCode.none]
     uncertain = [format_member(going[each]) for each in removed.begun if each not in removed.errors]
-    tally = Tally(
+    tally = StepCounts(
         done=len(done),
         refused=len(removed.errors) - len(done),
         untried=len(going) - len(removed.begun),

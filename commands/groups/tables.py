@@ -71,7 +71,8 @@ STATE_COLUMNS: Final = (
 
 
 def describe_tables(snapshot: Snapshot, *, with_partitions: bool, with_members: bool, is_wide: bool) -> Iterator[Table]:
-    """Yields the tables of each group: partitions and members, the first one titled with a heading of the group."""
+    """Yields the tables of `kcoord groups describe` for each group: partitions and members, the first one titled with a
+    heading of the group."""
     for seen in snapshot.groups.values():
         tables = []
         if with_partitions and seen.partitions:
@@ -86,6 +87,8 @@ def describe_tables(snapshot: Snapshot, *, with_partitions: bool, with_members: 
 
 
 def group_heading(seen: GroupSnapshot, at: float) -> str:
+    """Formats the line above the tables of a group: name, state, type, members, coordinator and lag at the time
+    `at`."""
     group = seen.group
     facts = [
         group.name,
@@ -103,8 +106,8 @@ def group_heading(seen: GroupSnapshot, at: float) -> str:
 
 
 def partitions_table(seen: GroupSnapshot, at: float, *, is_wide: bool) -> Table:
-    """Returns the table of a group's partitions. Wide columns are made only where they are shown, since there may be
-    many thousands of rows.
+    """Returns the table of a group's offsets and lag in its partitions. Wide columns are made only where they are
+    shown, since there may be many thousands of rows.
 
     LOG-START is also among the narrow columns if the group is behind it: records that it has not read were deleted.
     """
@@ -195,7 +198,7 @@ def _wide_cells(seen: PartitionLag) -> tuple[Value, ...]:
 
 
 def members_table(members: Iterable[Member]) -> Table:
-    """Returns the table of members, ordered by client id. Columns without any value are left out."""
+    """Returns the table of a group's members, ordered by client id. Columns without any value are left out."""
     ordered = sorted(members, key=lambda member: (member.client_id, member.instance_id or "", member.member_id))
     return _without_empty(Table(columns=MEMBER_COLUMNS, rows=[_member_row(member) for member in ordered]))
 
@@ -229,12 +232,14 @@ def _without_empty(table: Table) -> Table:
 
 
 def partitions_with_group(snapshot: Snapshot) -> Table:
+    """Returns one table of the partitions of all groups, with the group as the first column."""
     tables = [(seen.group.name, partitions_table(seen, snapshot.at, is_wide=True)) for seen in snapshot.groups.values()]
     rows = [(name, *row) for name, table in tables for row in table.rows]
     return Table(columns=(Column("GROUP"), *WIDE_COLUMNS), rows=rows)
 
 
 def members_with_group(snapshot: Snapshot) -> Table:
+    """Returns one table of the members of all groups, with the group as the first column."""
     rows = [
         (each.group.name, *_member_row(member)) for each in snapshot.groups.values() for member in each.group.members
     ]
@@ -242,6 +247,7 @@ def members_with_group(snapshot: Snapshot) -> Table:
 
 
 def states_table(snapshot: Snapshot) -> Table:
+    """Returns the table with one row for each group: its state, coordinator, members and lag."""
     return Table(columns=STATE_COLUMNS, rows=[_state_row(each, snapshot.at) for each in snapshot.groups.values()])
 
 
@@ -255,6 +261,7 @@ def _state_row(seen: GroupSnapshot, at: float) -> tuple[Value, ...]:
 
 
 def state_cell(state: str) -> Cell | None:
+    """Formats a group's state with its color; None for an unknown state."""
     return Cell(state, _STATE_STYLES.get(state, "")) if state else None
 
 
@@ -262,7 +269,7 @@ _AT_THE_END: Final = Cell("0s", raw=0.0)
 
 
 def lag_time(seconds: float | None) -> Cell | None:
-    """Formats lag in time for people; the raw value, in seconds, is for CSV."""
+    """Formats a lag in seconds for people; the raw value, in seconds, is for CSV."""
     if not seconds:
         return None if seconds is None else _AT_THE_END
     return Cell(format_duration(seconds), raw=round(seconds, 3))

@@ -21,7 +21,7 @@ from kcoord.exceptions import RemoteFailure
 
 from ..cluster_names import cluster_name_of, connection_to, options_for
 from ..opening import open_cluster
-from ..options.connection_options import as_given, connection_options
+from ..options.connection_options import connection_options, format_cluster_options
 from ..output.output import echo_err, output_options, progress
 from .options import ApplyOptions, planning_options, risk_options
 from .plan import preview_or_apply
@@ -35,7 +35,8 @@ def _pattern(_: click.Context, __: click.Parameter, text: str) -> re.Pattern[str
 
 
 class NotAllRead(RemoteFailure, RuntimeError):
-    """Raised if some of the offsets could not be read, since they would be missing in the copy."""
+    """An error: some of the offsets to copy could not be read from the source cluster, so that they would be missing in
+    the copy."""
 
 
 @click.command("copy", short_help="Set offsets of groups to those that they have in another cluster.")
@@ -96,7 +97,9 @@ def copy_offsets(
             ignores_topic_ids=ignore_topic_ids,
             accepted=accepted,
         )
-        preview_or_apply(ctx, there, planned, apply_options, where=as_given(ctx, options_for(ctx, target)))
+        preview_or_apply(
+            ctx, there, planned, apply_options, where=format_cluster_options(ctx, options_for(ctx, target))
+        )
 
 
 def _exported(cluster: ClusterClient, pattern: re.Pattern[str]) -> Exported:

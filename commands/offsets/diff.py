@@ -24,7 +24,8 @@ from ..output.output import Cell, Column, Table, echo_err, output_of, output_opt
 
 
 class Side(NamedTuple):
-    """One side of the comparison: its offsets, and messages about those that could not be read."""
+    """One side of the comparison of `kcoord offsets diff`: the committed offsets of a file or a cluster, and errors
+    about those that could not be read."""
 
     lines: Collection[OffsetLine]
     refused: tuple[str, ...] = ()

@@ -12,7 +12,7 @@ from kcoord.admin.offsets.files.documents import write_atomically
 from kcoord.admin.offsets.files.exporting import csv_lines, export, json_lines
 from kcoord.exceptions import RemoteFailure
 
-from ..groups.choice import GroupSelection, group_choice
+from ..groups.choice import GroupSelection, group_options
 from ..opening import open_cluster
 from ..options.connection_options import connection_options
 from ..output.output import echo_err, progress, write
@@ -22,11 +22,11 @@ _STDOUT: Final = ("-", "/dev/stdout")
 
 
 class PartialExport(RemoteFailure, RuntimeError):
-    """Raised instead of replacing a file, which may be complete, by an incomplete export."""
+    """An error: an incomplete export would replace an existing file, which may be complete."""
 
 
 @click.command("export", short_help="Write offsets of groups to a file.")
-@group_choice
+@group_options
 @click.option(
     "-f",
     "--file",

@@ -25,7 +25,8 @@ Command = Callable[..., Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApplyOptions:
-    """The options of a change: whether to apply it, where to save plan and undo file, and how it is interrupted."""
+    """The options of a command that changes offsets or groups: whether to apply the plan (--execute), where to save
+    plan and undo file, and how it is interrupted."""
 
     executes: bool
     undo: UndoDestination
@@ -39,7 +40,8 @@ _A_FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 
 
 def execute_options(command: Command) -> Command:
-    """A decorator that adds --execute, --undo and --undo-dir, and passes the command its ApplyOptions."""
+    """A decorator that adds --execute, --undo and --undo-dir, and passes the command its ApplyOptions as
+    `apply_options`."""
 
     @wraps(command)
     def done(*args: Any, executes: bool, undo_path: Path | None, undo_folder: Path | None, **others: Any) -> Any:
@@ -63,7 +65,7 @@ def execute_options(command: Command) -> Command:
 
 
 def planning_options(command: Command) -> Command:
-    """A decorator that adds --plan and --force to the options of `execute_options`."""
+    """A decorator that adds --plan and --force (save the plan to a file) to the options of `execute_options`."""
 
     @wraps(command)
     def planned(
@@ -90,8 +92,8 @@ _RISKS = {
 
 
 def risk_options(command: Command) -> Command:
-    """A decorator that adds an option for each risk, such as --accept-different-records, and passes the command
-    `accepted`."""
+    """A decorator that adds an option for each risk of committing offsets, such as --accept-different-records, and
+    passes the command the given ones as `accepted`."""
 
     @wraps(command)
     def accepting(*args: Any, **others: Any) -> Any:
@@ -108,7 +110,8 @@ def _name_of(risk: Risk) -> str:
 
 
 def offsets_connection(ctx: click.Context, options: "ConnectionOptions | None" = None) -> "Connection":
-    """Resolves the connection, and warns if it loses the metadata of offsets."""
+    """Resolves how to connect to the cluster, and prints a warning if the connection loses the metadata of offsets, as
+    librdkafka's does."""
     where = connection(ctx, options)
     if where.needs_librdkafka:
         echo_err(
@@ -129,7 +132,8 @@ class _SelectionType(click.ParamType):  # type: ignore[type-arg]
 
 
 def scope_options(command: Command) -> Command:
-    """A decorator that adds --topic and --all-topics, and passes the command `selections` and `all_topics`."""
+    """A decorator that adds --topic and --all-topics, which select partitions, and passes the command `selections` and
+    `all_topics`."""
     click.option("--all-topics", is_flag=True, help="All partitions for which the group has committed.")(command)
     click.option(
         "--topic",
@@ -144,8 +148,8 @@ def scope_options(command: Command) -> Command:
 
 
 def scope_of(selections: tuple[Selection, ...], all_topics: bool) -> tuple[Selection, ...] | None:
-    """Returns the selected partitions, or None for all of the group. Raises UsageError unless exactly one option is
-    given."""
+    """Returns the partitions that --topic and --all-topics select, or None for all of the group. Raises UsageError
+    unless exactly one of them is given."""
     if bool(selections) == all_topics:
         raise click.UsageError("say which partitions: --topic TOPIC[:PARTITIONS], or --all-topics")
     return selections or None

@@ -26,8 +26,8 @@ from kcoord.admin.offsets.files.plan_files import (
 from kcoord.admin.offsets.planning import Planned
 from kcoord.admin.offsets.plans import Effect, GroupPlan, Plan
 
-from ..interrupting import Tally, format_interruption
-from ..options.connection_options import as_given
+from ..interrupting import StepCounts, format_interruption
+from ..options.connection_options import format_cluster_options
 from ..output.output import echo_err, output_of, show
 from .options import ApplyOptions
 from .plan_tables import applied_table, plan_table, stays, why_withheld
@@ -42,10 +42,11 @@ def preview_or_apply(
     unlisted: Iterable[Refusal] = (),
     where: str | None = None,
 ) -> None:
-    """Applies the plan, or previews it without --execute. Exits with code 1 if anything was refused or failed.
+    """Applies a plan of offset changes with --execute, or shows it without. Exits with code 1 if anything was refused
+    or failed.
 
-    `unlisted` are the refusals from selecting groups. `where` are the options that name the cluster, if they are not
-    those of this command.
+    `unlisted` are errors from selecting groups. `where` are the options that name the cluster, if they are not those of
+    this command.
     """
     planned = replace(planned, refused=(*map(str, unlisted), *planned.refused))
     plan = planned.plan
@@ -61,7 +62,7 @@ def preview_or_apply(
     if apply_options.executes:
         has_failed = apply_and_report(ctx, cluster, plan, apply_options, where=where, withheld=planned.withheld)
     else:
-        has_failed = _preview(ctx, planned, apply_options, as_given(ctx) if where is None else where)
+        has_failed = _preview(ctx, planned, apply_options, format_cluster_options(ctx) if where is None else where)
     if has_failed or planned.refused:
         sys.exit(1)
 
@@ -101,7 +102,8 @@ def apply_and_report(
     where: str | None = None,
     withheld: Sequence[GroupPlan] = (),
 ) -> bool:
-    """Applies the plan and shows the outcome; True if any of it failed. Withheld groups are shown as refused."""
+    """Applies a plan of offset changes and shows the outcome of each partition; returns True if any of it failed.
+    Withheld groups are shown as refused."""
     try:
         applied = apply(
             cluster,
@@ -119,7 +121,7 @@ def apply_and_report(
     try:
         show(ctx, "offsets-applied", lambda: _applied_document(plan, applied), lambda: [applied_table(applied)])
     finally:  # the changes are made, even if stdout cannot be written
-        _report_outcome(applied, tried, as_given(ctx) if where is None else where)
+        _report_outcome(applied, tried, format_cluster_options(ctx) if where is None else where)
     if apply_options.interrupts.exit_code is not None:
         sys.exit(apply_options.interrupts.exit_code)
     return bool(applied.failed)
@@ -156,7 +158,7 @@ def _outcome_lines(applied: Applied) -> list[str]:
     return [f"{changed:,}{of_all} {noun} {'was' if changed == 1 else 'were'} changed{rest if staying else ''}."]
 
 
-def _tally(applied: Applied) -> Tally:
+def _tally(applied: Applied) -> StepCounts:
     """Counts groups by the worst outcome of their partitions. A group is changed in part if some of its partitions
     were changed."""
     statuses_by_group: dict[str, set[Status]] = defaultdict(set)
@@ -172,11 +174,12 @@ def _tally(applied: Applied) -> Tally:
         if statuses & written and group not in {*uncertain, *done}
     ]
     refused = len(statuses_by_group) - len(uncertain) - len(done) - len(untried) - len(in_part)
-    return Tally(done=len(done), in_part=len(in_part), refused=refused, untried=len(untried), uncertain=uncertain)
+    return StepCounts(done=len(done), in_part=len(in_part), refused=refused, untried=len(untried), uncertain=uncertain)
 
 
 def report_differences(changed: StalePlan) -> None:
-    """Reports each difference on a line, unless there is only one, which the error itself names."""
+    """Prints how the cluster differs from a plan, each difference on a line, unless there is only one, which the error
+    itself names."""
     if len(changed.differences) > 1:
         for line in changed.differences:
             echo_err(f"kcoord: {line}")
@@ -186,8 +189,8 @@ UNDO_FILE_REMOVED: Final = "The undo file was removed: nothing was changed."
 
 
 def report_undo_file(path: Path) -> None:
-    """Reports the undo file. This happens before the first change, so that the file is known however the command
-    ends."""
+    """Prints the path of the undo file. This happens before the first change, so that the file is known however the
+    command ends."""
     echo_err(f"The undo file is {quote(str(path))}.")
 
 

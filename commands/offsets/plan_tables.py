@@ -25,7 +25,8 @@ _RECORD_TIMES: Final = ("SOURCE-TIME", "TARGET-TIME")
 
 
 def plan_table(plan: Plan, withheld: Sequence[GroupPlan] = ()) -> Table:
-    """Returns the table of a plan, followed by the withheld groups, whose EFFECT is the reason of the refusal."""
+    """Returns the table of a plan of offset changes, followed by the withheld groups, whose EFFECT is the reason of the
+    refusal."""
     groups = [*plan.groups, *withheld]
     refused = {group.group for group in withheld}
     are_compared = any(any(_record_times(change)) for group in groups for change in group.changes)
@@ -88,7 +89,7 @@ def _difference(change: OffsetChange) -> Cell | None:
 
 
 def format_effect(change: OffsetChange, *, exists: bool = True) -> str:
-    """Formats the effect of a change, such as `replays 1,200 records spanning 3h 12m`.
+    """Formats the effect of a planned offset change, such as `replays 1,200 records spanning 3h 12m`.
 
     The span is from the time of the first of these records to that of the last.
     """
@@ -106,11 +107,12 @@ def format_effect(change: OffsetChange, *, exists: bool = True) -> str:
 
 
 def stays(change: OffsetChange) -> bool:
-    """Returns whether a change leaves the offset where it is. Other parts of the commit may change."""
+    """Returns whether a planned change leaves the committed offset as it is. Other parts of the commit may change."""
     return change.old is not None and change.new is not None and change.old.offset == change.new.offset
 
 
 def applied_table(applied: Applied) -> Table:
+    """Returns the table of offset changes that were applied, with the outcome of each partition."""
     are_compared = any(any(_record_times(outcome.change)) for outcome in applied.outcomes)
     columns = [
         *_FIRST_COLUMNS,
@@ -151,6 +153,8 @@ def _reasons(change: OffsetChange) -> str:
 
 
 def why_withheld(change: OffsetChange, accepted: Collection[Risk]) -> str:
+    """Explains in a table why the change of one partition is withheld: its risks that are not accepted, or those of
+    other partitions of the group."""
     risks = unaccepted_risks(change, accepted)
     if not risks:
         return "not done, as other partitions of its group are refused"

@@ -14,7 +14,7 @@ from kcoord.admin.offsets.plans import Risk, Verb
 from kcoord.admin.offsets.resetting import OffsetsFromFile
 from kcoord.admin.offsets.selecting import Selection, selects
 
-from ..groups.choice import GroupSelection, group_choice
+from ..groups.choice import GroupSelection, group_options
 from ..opening import open_cluster
 from ..options.connection_options import connection_options
 from ..output.output import output_options, progress
@@ -24,7 +24,7 @@ from .targets import target_of, target_options
 
 
 @click.command(short_help="Move groups to another place: an offset, a time, a distance.")
-@group_choice
+@group_options
 @scope_options
 @target_options
 @click.option("--ignore-topic-ids", is_flag=True, help="With --from-file: take offsets of topics that were made anew.")

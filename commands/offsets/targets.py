@@ -30,8 +30,8 @@ _OPTIONS: Final = (
 
 
 def target_options(command: Command) -> Command:
-    """A decorator that adds all target options, and passes the command those that were given as `where`, for
-    `target_of`."""
+    """A decorator that adds all options for the target of an offset reset, such as --to-earliest, and passes the
+    command those that were given as `where`, for `target_of`."""
 
     @wraps(command)
     def with_target(*args: Any, **values: Any) -> Any:
@@ -45,7 +45,8 @@ def target_options(command: Command) -> Command:
 
 
 def target_of(where: Mapping[str, Any], *, now: datetime) -> ResetTarget | Path:
-    """Parses the one target that was given; a path if the offsets are in a file. Raises UsageError, BadParameter."""
+    """Parses the one target of an offset reset that was given; a path if the offsets are in a file. Raises UsageError,
+    BadParameter."""
     if len(where) != 1:
         options = " and ".join(f"--{name.replace('_', '-')}" for name in where)
         raise click.UsageError(f"{options}: give only one" if where else "say where to: --to WHERE, or see --help")

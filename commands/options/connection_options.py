@@ -26,7 +26,7 @@ DEBUG: Final = "kcoord.debug"
 
 
 def complete_contexts(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> "list[CompletionItem]":
-    """Completes names of contexts for the shell."""
+    """Completes the names of contexts for the shell."""
     from click.shell_completion import CompletionItem
 
     from kcoord.admin.connecting.contexts import BadContexts, contexts_path, load
@@ -99,7 +99,8 @@ them."""
 
 
 def command_line_options(ctx: click.Context) -> "ConnectionOptions":
-    """Returns the connection options of the command line alone."""
+    """Returns the connection options (-b, --context, -X and so on) that the command line has, without files and
+    contexts."""
     from kcoord.admin.connecting.connection import ConnectionOptions
 
     known = ConnectionOptions.__dataclass_fields__
@@ -107,7 +108,7 @@ def command_line_options(ctx: click.Context) -> "ConnectionOptions":
 
 
 def connection(ctx: click.Context, options: "ConnectionOptions | None" = None) -> "Connection":
-    """Resolves the connection from the command line, or from `options` instead, and the environment.
+    """Resolves how to connect to the cluster, from the command line, or from `options` instead, and the environment.
 
     Raises UsageError if no cluster is named. Warnings go to stderr.
     """
@@ -125,9 +126,9 @@ def connection(ctx: click.Context, options: "ConnectionOptions | None" = None) -
     return found
 
 
-def as_given(ctx: click.Context, given: "ConnectionOptions | None" = None) -> str:
-    """Formats the options that name the cluster, for a proposed command that works when it is copied. The values of
-    secret -X options are left to the user."""
+def format_cluster_options(ctx: click.Context, given: "ConnectionOptions | None" = None) -> str:
+    """Formats the options of the command line that name the cluster, for a proposed command that works when it is
+    copied. The values of secret -X options are left to the user."""
     from kcoord.admin.connecting.secrets import holds_secret
 
     given = given or command_line_options(ctx)

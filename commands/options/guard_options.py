@@ -10,7 +10,8 @@ Command = Callable[..., Any]
 
 
 def guard_options(command: Command) -> Command:
-    """A decorator that adds the options, and passes the command GuardRules as `guards`."""
+    """A decorator that adds the proxy's options that restrict clients (--read-only, --deny, --allow and so on), and
+    passes the command GuardRules as `guards`."""
 
     @wraps(command)
     def guarded(

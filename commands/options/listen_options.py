@@ -4,6 +4,7 @@ import click
 
 
 def host_and_port(listen: str) -> tuple[str, int]:
+    """Parses the HOST:PORT of --listen. Raises BadParameter."""
     host, _, port = listen.rpartition(":")
     if not host or not port.isdecimal() or "//" in host:
         raise click.BadParameter(f"{listen!r} is not HOST:PORT", param_hint="--listen")
@@ -13,7 +14,8 @@ def host_and_port(listen: str) -> tuple[str, int]:
 
 
 def advertised_host(host: str, advertise: str | None) -> str | None:
-    """Returns the host for clients to connect to, or None if it is the host that is listened on."""
+    """Returns the host that the brokers of Metadata responses have, by --listen and --advertise, or None if it is the
+    host that is listened on. Raises UsageError for 0.0.0.0, to which no client can connect."""
     advertised = (advertise or host).strip("[]")
     if advertised in ("0.0.0.0", "::"):  # noqa: S104 - it is refused
         raise click.UsageError(

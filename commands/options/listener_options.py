@@ -22,7 +22,8 @@ _FILE: Final = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListenerOptions:
-    """The listener options as given, and the command's options that name hosts which the certificate must cover."""
+    """The options of the command line for the TLS and SASL of a listener, as given, and the command's options that name
+    hosts which the certificate must cover."""
 
     tls_cert: Path | None
     tls_key: Path | None
@@ -38,7 +39,8 @@ class ListenerOptions:
 
 
 def listener_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """A decorator that adds the options, and passes the command ListenerOptions as `listener`, for `listener_of`."""
+    """A decorator that adds the options for a listener's TLS and SASL (--tls-cert, --sasl and so on), and passes the
+    command ListenerOptions as `listener`, for `listener_of`."""
 
     @wraps(command)
     def with_listener(**values: Any) -> Any:
@@ -52,7 +54,8 @@ def listener_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def listener_of(options: ListenerOptions, host: str) -> "Listener | None":
-    """Returns the security of the listener, or None for none. Raises UsageError, BadKeystore, BadUsers."""
+    """Returns the security settings of the listener from its options: TLS, SASL or both, and None for neither. Raises
+    UsageError, BadKeystore, BadUsers."""
     tls, sasl = _tls(options), _sasl(options)
     if tls is None and sasl is None:
         return None

@@ -22,8 +22,9 @@ Command = Callable[..., Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LocalChoice:
-    """The options of groups that the proxy coordinates itself."""
+class LocalOptions:
+    """The options of `kcoord proxy` for groups that the proxy coordinates itself instead of the upstream cluster, and
+    where their log is stored."""
 
     properties: Mapping[str, str] = field(default_factory=dict)
     data_dir: Path | None = None
@@ -43,14 +44,14 @@ def _pattern(_: click.Context, __: click.Parameter, text: str | None) -> re.Patt
 
 
 def local_options(command: Command) -> Command:
-    """A decorator that passes the command `local`, a LocalChoice or None if the upstream coordinates groups, and
-    `of_listeners`, the listener settings of --set."""
+    """A decorator that adds --coordinate and the options that belong to it. It passes the command `local`, a
+    LocalOptions or None if the upstream coordinates groups, and `of_listeners`, the listener settings of --set."""
 
     @wraps(command)
     def coordinated(*args: Any, coordinate: str, pairs: tuple[str, ...], **others: Any) -> Any:
         others["of_listeners"], others["properties"] = split_settings(pairs)
-        choice = LocalChoice(**{name: others.pop(name) for name in LocalChoice.__dataclass_fields__})
-        if coordinate == "upstream" and choice != LocalChoice():
+        choice = LocalOptions(**{name: others.pop(name) for name in LocalOptions.__dataclass_fields__})
+        if coordinate == "upstream" and choice != LocalOptions():
             raise click.UsageError(f"{_first_given(choice)} is for groups that live here: say --coordinate local")
         _refuse_contradictions(choice)
         return command(*args, local=choice if coordinate == "local" else None, **others)
@@ -111,8 +112,9 @@ _OPTIONS = (
 )
 
 
-def local_setup(choice: LocalChoice, upstream: "Connection") -> "LocalSetup":
-    """Returns the setup of local coordination. Raises UsageError for unknown settings."""
+def local_setup(choice: LocalOptions, upstream: "Connection") -> "LocalSetup":
+    """Returns the setup of a proxy's local group coordinator from its options. Raises UsageError for unknown
+    settings."""
     from kcoord.proxy.local.coordination import LocalSetup
     from kcoord.proxy.local.runtime import LocalJournal, RuntimeSetup
 
@@ -126,7 +128,7 @@ def local_setup(choice: LocalChoice, upstream: "Connection") -> "LocalSetup":
     )
 
 
-def _journal(choice: LocalChoice, upstream: "Connection") -> "KafkaJournal":
+def _journal(choice: LocalOptions, upstream: "Connection") -> "KafkaJournal":
     from kcoord.proxy.local.kafka_topic import BROKERS_DEFAULT, DEFAULT_PARTITIONS, DEFAULT_TOPIC, KafkaJournal
 
     return KafkaJournal(
@@ -137,7 +139,7 @@ def _journal(choice: LocalChoice, upstream: "Connection") -> "KafkaJournal":
     )
 
 
-def _settings(choice: LocalChoice) -> Any:
+def _settings(choice: LocalOptions) -> Any:
     from kcoord.server.setup import settings_of
     from kcoord.settings import BadSetting
 
@@ -147,15 +149,15 @@ def _settings(choice: LocalChoice) -> Any:
         raise click.UsageError(str(error)) from None
 
 
-def _first_given(choice: LocalChoice) -> str:
-    defaults = LocalChoice()
+def _first_given(choice: LocalOptions) -> str:
+    defaults = LocalOptions()
     if choice.properties:
         return f"--set {next(iter(choice.properties))}"
-    names = [name for name in LocalChoice.__dataclass_fields__ if getattr(choice, name) != getattr(defaults, name)]
+    names = [name for name in LocalOptions.__dataclass_fields__ if getattr(choice, name) != getattr(defaults, name)]
     return f"--{names[0].replace('_', '-')}"
 
 
-def _refuse_contradictions(choice: LocalChoice) -> None:
+def _refuse_contradictions(choice: LocalOptions) -> None:
     if choice.journal_topic == "":
         raise click.UsageError("--journal-topic: the name is missing")
     of_topic = choice.journal_topic or choice.journal_partitions or choice.journal_replication

@@ -16,7 +16,8 @@ _LAST_PORT: Final = 65535
 
 
 def metrics_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """A decorator that adds the option, and passes the command the endpoint as `metrics`, or None."""
+    """A decorator that adds the option --metrics [HOST:]PORT, and passes the command the endpoint as `metrics`, or
+    None."""
     return click.option(
         "--metrics",
         metavar="[HOST:]PORT",
@@ -26,7 +27,8 @@ def metrics_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def metrics_socket(metrics: "Endpoint | None") -> "AbstractContextManager[socket | None]":
-    """Binds the socket of the metrics endpoint, before anything else starts. Raises CannotListen."""
+    """Binds the socket on which metrics will be served, before anything else starts; a context manager of None without
+    --metrics. Raises CannotListen."""
     if metrics is None:
         return nullcontext()
     from kcoord.metrics.listening import listen_on
@@ -35,7 +37,7 @@ def metrics_socket(metrics: "Endpoint | None") -> "AbstractContextManager[socket
 
 
 def metrics_url(listening: "socket | None") -> str | None:
-    """Returns the URL that Prometheus scrapes."""
+    """Returns the URL that Prometheus scrapes; None without --metrics."""
     if listening is None:
         return None
     from kcoord.metrics.listening import endpoint_of, format_endpoint

@@ -9,7 +9,8 @@ if TYPE_CHECKING:
 
 
 def password_in(content: bytes, *, option: str) -> "Secret":
-    """Returns the first line of a file as a password. Errors never show any of its content."""
+    """Returns the first line of a password file's content as the password. `option` names the file in errors, which
+    never show any of its content."""
     from kcoord.client.secret import Secret
 
     try:

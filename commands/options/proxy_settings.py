@@ -21,12 +21,16 @@ LISTENER_SETTINGS: Final = frozenset(
 
 
 class SplitSettings(NamedTuple):
+    """The settings of `kcoord proxy --set`, by name: those of its listeners, and those of the local group
+    coordinator."""
+
     of_listeners: dict[str, str]
     of_groups: dict[str, str]
 
 
 def split_settings(pairs: tuple[str, ...]) -> SplitSettings:
-    """Parses the pairs of --set into settings of listeners and of groups. Raises UsageError for unknown settings."""
+    """Parses the NAME=VALUE pairs of `kcoord proxy --set`, and splits them into settings of listeners and of groups.
+    Raises UsageError for unknown settings."""
     properties: dict[str, str] = {}
     for pair in pairs:
         name, equals, value = pair.partition("=")
@@ -41,7 +45,8 @@ def split_settings(pairs: tuple[str, ...]) -> SplitSettings:
 
 
 def listener_settings(properties: dict[str, str]) -> Settings:
-    """Parses the settings of the listeners. Raises UsageError for invalid values."""
+    """Parses the settings of a proxy's listeners, such as max.connections, from texts by name. Raises UsageError for
+    invalid values."""
     try:
         return Settings.from_properties(properties)
     except BadSetting as error:

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 
 
 def rules_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """A decorator that adds the option, and passes the command the path as `rules`, or None."""
+    """A decorator that adds the option --rules FILE (authorization rules), and passes the command the path as `rules`,
+    or None."""
     return click.option(
         "--rules",
         metavar="FILE",
@@ -23,6 +24,7 @@ def rules_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def warn_if_nobody_logs_in(rules: Path | None, listener: "Listener | None") -> None:
-    """Warns if rules are used without authentication, since then every client is User:ANONYMOUS."""
+    """Prints a warning if authorization rules are used without authentication, since then every client is
+    User:ANONYMOUS."""
     if rules is not None and (listener is None or not listener.names_clients):
         echo_err("kcoord: without --sasl or --tls-client-ca, everybody is User:ANONYMOUS to the rules")

@@ -41,11 +41,12 @@ def shared_option(*names: str, **settings: Any) -> Callable[[Command], Command]:
 
 
 def shared_values(ctx: click.Context) -> dict[str, Any]:
-    """Returns the shared options that were given so far, by their parameter names."""
+    """Returns the values of all shared options that were given so far, by their parameter names."""
     return {key.removeprefix(_META): value for key, value in ctx.meta.items() if key.startswith(_META)}
 
 
 def store_value(ctx: click.Context, parameter: click.Parameter, value: Any) -> Any:
+    """A click callback that stores the value of a shared option for the whole run; repeatable options add up."""
     key = f"{_META}{parameter.name}"
     if value is None or value == ():
         return value

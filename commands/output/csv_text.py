@@ -10,6 +10,7 @@ from .tables import Cell, Table, Value
 
 
 def csv_text(table: Table, *, headers: bool = True) -> str:
+    """Formats a table as CSV, with all its columns."""
     text = StringIO()
     writer = csv.writer(text)
     if headers:
@@ -19,7 +20,7 @@ def csv_text(table: Table, *, headers: bool = True) -> str:
 
 
 def header(name: str) -> str:
-    """Converts a column's name to a CSV header: CURRENT-OFFSET becomes current_offset."""
+    """Converts the name of a table's column to a CSV header: CURRENT-OFFSET becomes current_offset."""
     return re.sub(r"[^0-9a-z]+", "_", name.lower()).strip("_")
 
 

@@ -9,6 +9,8 @@ _BEYOND_ASCII: Final = re.compile(r"[^\n -~]")
 
 
 def json_text(document: Mapping[str, Any], *, ascii_only: bool = False) -> str:
+    """Formats a JSON document with indentation. Characters that a terminal would interpret are escaped, and all beyond
+    ASCII if `ascii_only`."""
     text = json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False, default=_plain)
     return _BEYOND_ASCII.sub(_escape_all if ascii_only else _escape, text) + "\n"
 

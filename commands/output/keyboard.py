@@ -43,7 +43,8 @@ _SEQUENCE_TIMEOUT: Final = 0.05  # seconds in which the rest of a sequence follo
 
 
 def parse_keys(text: str) -> list[str]:
-    """Parses terminal input into names of keys, or their characters. Unknown sequences are ignored."""
+    """Parses the text that a terminal sends for pressed keys into names of keys such as "up", or their characters.
+    Unknown escape sequences are ignored."""
     keys = []
     for found in _KEY.finditer(text):
         if sequence := found["sequence"]:
@@ -57,8 +58,8 @@ def parse_keys(text: str) -> list[str]:
 
 
 class Keyboard:
-    """Puts the terminal of stdin into a mode in which each key is read at once and not echoed, and restores it at the
-    end.
+    """Reads single keys from the terminal of stdin: while it is entered, each key is read at once and not echoed; the
+    terminal is restored at the end.
 
     If stdin is no terminal, there are no keys.
     """
@@ -76,20 +77,24 @@ class Keyboard:
 
     @property
     def is_there(self) -> bool:
+        """Whether stdin is a terminal."""
         return self._fd is not None
 
     def acquire(self) -> None:
+        """Puts the terminal into the mode in which each key is read at once and not echoed."""
         if self._fd is not None:
             self._before = termios.tcgetattr(self._fd)
             tty.setcbreak(self._fd)
 
     def release(self) -> None:
+        """Restores the terminal's mode."""
         if self._fd is not None and self._before is not None:
             termios.tcsetattr(self._fd, termios.TCSADRAIN, self._before)
             self._before = None
 
     def wait(self, other: int, timeout: float | None = None) -> list[str]:
-        """Waits until keys are pressed, which are returned, the other descriptor is readable, or the timeout ends."""
+        """Waits until keys are pressed, which are returned, until the file descriptor `other` is readable, or until the
+        timeout in seconds ends."""
         watched = [other] if self._fd is None else [other, self._fd]
         ready, _, _ = select.select(watched, [], [], timeout)
         return self._read() if self._fd in ready else []

@@ -12,10 +12,12 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def line(offset: object, time: str, key: str, value: str) -> str:
+    """Formats a line of `kcoord log dump` with offset, time, key and value in columns."""
     return f"{offset:>12}  {time:23}  {key:56}  {value}".rstrip()
 
 
 def batch_line(batch: DumpedBatch) -> str:
+    """Formats the header of a record batch as a line of `kcoord log dump`."""
     header = batch.header
     facts = [
         f"batch {header.base_offset}–{header.last_offset}: {_records(header.record_count)}, {codec_name(header)}",
@@ -37,6 +39,7 @@ def _records(count: int) -> str:
 
 
 def record_line(dumped: DumpedRecord) -> str:
+    """Formats a record as a line of `kcoord log dump`; a tombstone has the value <DELETE>."""
     record = dumped.record
     if dumped.marker is not None:
         key, value = "<marker>", _pairs(dumped.marker)

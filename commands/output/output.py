@@ -20,7 +20,7 @@ FORMATS: Final = ("table", "wide", "json", "yaml", "csv")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Output:
-    """The output options, wherever they were given on the command line."""
+    """The output options of a command (-o, --no-headers, --no-color), wherever they were given on the command line."""
 
     format: str = "table"
     headers: bool = True
@@ -28,6 +28,7 @@ class Output:
 
     @property
     def is_for_people(self) -> bool:
+        """Whether the format is table or wide, not one for programs."""
         return self.format in ("table", "wide")
 
 
@@ -47,6 +48,7 @@ values."""
 
 
 def output_of(ctx: click.Context) -> Output:
+    """Returns the output options of the command line."""
     given = shared_values(ctx)
     return Output(
         format=given.get("format", "table"),
@@ -61,8 +63,8 @@ def show(
     document: Mapping[str, Any] | Callable[[], Mapping[str, Any]],
     tables: Sequence[Table] | Callable[[], Sequence[Table]],
 ) -> None:
-    """Writes the document or the tables to stdout, by the format. Both may be functions, if they are expensive to
-    make."""
+    """Writes a command's data to stdout in the format of -o: `document` for JSON and YAML, named `what`; `tables` for
+    the others. Both may be functions, if they are expensive to make."""
     output = output_of(ctx)
     if output.format in ("json", "yaml"):
         named = {"kcoord": f"{what}/v1", **(document() if callable(document) else document)}
@@ -74,13 +76,13 @@ def show(
 
 
 def echo_err(text: str) -> None:
-    """Prints one line to stderr, so that it is in no pipe."""
+    """Prints one line to stderr, so that it is in no pipe; control characters are escaped."""
     click.echo(printable(text), err=True)
 
 
 def write(text: str) -> None:
-    """Writes text to stdout as it is. An OSError is raised with `stdout` as its file name, since stdout may be a
-    file on a full disk."""
+    """Writes text to stdout as it is. An OSError is raised with `stdout` as its file name, since stdout may be a file
+    on a full disk."""
     try:
         click.echo(text, nl=False, color=True)
     except BrokenPipeError:
@@ -103,6 +105,7 @@ def tables_text(tables: Sequence[Table], output: Output) -> str:
 
 
 def is_colored(output: Output) -> bool:
+    """Whether stdout is shown with colors: it is a terminal, and no option or environment variable forbids them."""
     return output.color and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb" and sys.stdout.isatty()
 
 

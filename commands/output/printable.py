@@ -9,13 +9,15 @@ _HANGUL_TAILS: Final = range(0x1160, 0x1200)  # vowels and finals that join the 
 
 
 def printable(text: str) -> str:
-    """Escapes all that a terminal would interpret: controls, line breaks, marks of direction, zero-width characters."""
+    """Escapes all characters of a text that a terminal would interpret: controls, line breaks, marks of direction,
+    zero-width characters."""
     if text.isprintable():
         return text
     return "".join(char if char.isprintable() else escaped(char) for char in text)
 
 
 def escaped(char: str) -> str:
+    """Escapes one character, such as a newline, as in a Python string."""
     return char.encode("unicode_escape").decode()
 
 
@@ -25,6 +27,7 @@ def width(text: str) -> int:
 
 
 def char_width(char: str) -> int:
+    """Returns how many cells of a terminal a character takes: 0, 1 or 2."""
     if char.isascii():
         return 1
     if unicodedata.category(char) in _NO_CELL or ord(char) in _HANGUL_TAILS:

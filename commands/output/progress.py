@@ -11,13 +11,14 @@ if TYPE_CHECKING:
 SHOW_AFTER: Final = 1.0  # seconds
 
 
-def progress(label: str, total: int | None = None) -> "Bar":
-    """Makes a bar: `with progress("reading groups", 100) as bar: … bar.advance()`."""
-    return Bar(label, total)
+def progress(label: str, total: int | None = None) -> "ProgressBar":
+    """Makes a progress bar on stderr: `with progress("reading groups", 100) as bar: … bar.advance()`."""
+    return ProgressBar(label, total)
 
 
-class Bar:
-    """Counts progress, and shows it as soon as the step takes longer than a second. Any thread may count."""
+class ProgressBar:
+    """A progress bar on stderr, shown as soon as the step takes longer than a second, and only on a terminal. Any
+    thread may count."""
 
     def __init__(self, label: str, total: int | None = None) -> None:
         self._label = label
@@ -35,6 +36,7 @@ class Bar:
         return self
 
     def advance(self, count: int = 1) -> None:
+        """Adds to the number of items that are done."""
         with self._lock:
             self._done += count
             if self._bar is not None:

@@ -37,7 +37,7 @@ _STYLES: Final = {
 
 
 class Cell(NamedTuple):
-    """A text with a style, such as "bold red". CSV shows `raw` instead, if it is set."""
+    """A value of a table with its own style, such as "bold red". CSV shows `raw` instead of the text, if it is set."""
 
     text: str
     style: str = ""
@@ -48,7 +48,8 @@ Value = str | int | float | Cell | None
 
 
 class Column(NamedTuple):
-    """The header of a column. Numbers are aligned right by default; `wide` columns are shown by -o wide and CSV only.
+    """A column of a table: its header, and when it is shown. Numbers are aligned right by default; `wide` columns are
+    shown by -o wide and CSV only.
 
     `spare` columns are left out, the last first, if text would have to be broken otherwise; -o wide always shows them.
     """
@@ -60,7 +61,7 @@ class Column(NamedTuple):
 
 
 class ByColumn(Sequence[Sequence[Value]]):
-    """Rows that are stored as columns of equal length, the form in which a table is laid out."""
+    """The rows of a table, stored as columns of equal length, the form in which a table is laid out."""
 
     def __init__(self, *columns: Sequence[Value]) -> None:
         self.columns = columns
@@ -81,6 +82,8 @@ class ByColumn(Sequence[Sequence[Value]]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
+    """A table to print: columns, rows of values and a title."""
+
     columns: Sequence[Column]
     rows: Sequence[Sequence[Value]]
     title: str = ""
@@ -88,7 +91,8 @@ class Table:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Screen:
-    """The screen that tables are formatted for. Without a width nothing is folded.
+    """The properties of the terminal or pipe that tables are formatted for. Without a width (in cells) nothing is
+    folded.
 
     A table that is too wide for comfortable columns is folded further if `tight`, without spare columns; otherwise its
     lines stay as they are, and the terminal wraps them.
@@ -102,14 +106,14 @@ class Screen:
 
 
 def render(table: Table, screen: Screen) -> str:
-    """Formats a table as lines without trailing blanks, each with its line break."""
+    """Formats a table as text: lines without trailing blanks, each with its line break."""
     (text,) = render_all([table], screen)
     return text
 
 
 def render_all(tables: Sequence[Table], screen: Screen) -> list[str]:
-    """Formats each table as `render` does. Tables with identical columns are aligned with each other, if that fits
-    the screen."""
+    """Formats each table as text, as `render` does. Tables with identical columns are aligned with each other, if that
+    fits the screen."""
     indexes_by_columns: dict[int, list[int]] = {}
     for index, table in enumerate(tables):
         indexes_by_columns.setdefault(id(table.columns), []).append(index)
@@ -151,13 +155,14 @@ def _by_column(tables: Sequence[Sequence[Sequence[Value]]]) -> list[Sequence[Val
 
 
 def paint(text: str, style: str, colored: bool) -> str:
+    """Adds the escape codes of a style such as "bold red" to a text, if it is to be colored."""
     if not (colored and style):
         return text
     return f"\x1b[{';'.join(_STYLES[word] for word in style.split())}m{text}\x1b[0m"
 
 
 def text_of(value: Value) -> str:
-    """Formats a value for people, not escaped yet."""
+    """Formats a value of a table for people, not escaped yet: None is a dash."""
     match value:
         case None:
             return "-"

@@ -15,8 +15,8 @@ _MIN_ROOM: Final = 20
 
 
 def fold(text: str, room: int) -> list[str]:
-    """Folds a text into parts of that width, each broken at a blank, or else after punctuation if that leaves it at
-    least half full."""
+    """Folds a text into parts of at most `room` terminal cells, each broken at a blank, or else after punctuation if
+    that leaves it at least half full."""
     if text.isascii():
         return [part.strip() or part[:room] for part in _parts(room).findall(text)] or [""]
     parts = []
@@ -28,13 +28,14 @@ def fold(text: str, room: int) -> list[str]:
 
 
 def longest_word(texts: Iterable[str], most: int) -> int:
-    """Returns the width of the widest word of the texts, among those that are at most so wide."""
+    """Returns the width, in terminal cells, of the widest word of the texts, among those that are at most
+    `most` wide."""
     words = {word for text in texts for word in text.split(" ")}
     return max((wide for wide in map(width, words) if wide <= most), default=0)
 
 
 def fill(words: Iterable[str], room: int) -> list[str]:
-    """Fills lines with as many words as fit; a longer word has a line of its own."""
+    """Joins words to lines of at most `room` terminal cells; a longer word has a line of its own."""
     lines: list[str] = []
     for word in words:
         if lines and width(lines[-1] + word.rstrip()) <= room:
@@ -45,7 +46,8 @@ def fill(words: Iterable[str], room: int) -> list[str]:
 
 
 def fill_facts(text: str, room: int) -> list[str]:
-    """Fills lines that end between facts, as in `orders · Stable · lag 3`; if a fact does not fit, between words."""
+    """Breaks a text such as `orders · Stable · lag 3` into lines that end at the dots; if a part does not fit, between
+    words."""
     facts = re.findall(r".+?(?: · |$)", text)
     if all(width(fact.rstrip()) <= room for fact in facts):
         return fill(facts, room)
@@ -53,7 +55,8 @@ def fill_facts(text: str, room: int) -> list[str]:
 
 
 def wrapped(text: str, columns: int | None, *, first: str = "", then: str = "") -> list[str]:
-    """Wraps a text between words, and folds a word that is wider than the line. Without columns nothing is broken."""
+    """Wraps a text between words into lines of this many terminal cells, and folds a word that is wider than the line.
+    Without columns nothing is broken. `first` and `then` begin the first and the other lines."""
     words = printable(text).split(" ")
     if columns is None:
         return [first + " ".join(words)]

@@ -15,7 +15,7 @@ Quote = Callable[[str], str]
 
 
 def yaml_text(document: Mapping[str, Any], *, ascii_only: bool = False) -> str:
-    """Formats the document as YAML in block style; keys stay in their order."""
+    """Formats a JSON document as YAML in block style; keys stay in their order."""
     quote = _quote_ascii if ascii_only else _quote
     lines: list[str] = []
     _mapping(document, "", "", quote, lines)

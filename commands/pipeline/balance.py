@@ -20,7 +20,7 @@ _REASONS: Final = {
 
 
 def balance_table(summary: "Summary") -> Table:
-    """Returns the table of record counts; the records that were read are the sum of the rows below."""
+    """Returns the table of a job's record counts; the records that were read are the sum of the rows below."""
     lines = [
         ("records read", summary.records),
         ("rows of groups", summary.decoded),
@@ -31,7 +31,7 @@ def balance_table(summary: "Summary") -> Table:
 
 
 def balance_tables(summary: "Summary") -> list[Table]:
-    """Returns the table of record counts, and one of what could not be read if there is any."""
+    """Returns the table of a job's record counts, and one of what could not be read if there is any."""
     lines = [
         ("batches", summary.not_read.batches),
         ("ends of segments", summary.not_read.segments),
@@ -45,6 +45,7 @@ def balance_tables(summary: "Summary") -> list[Table]:
 
 
 def not_read_document(summary: "Summary") -> dict[str, int]:
+    """Returns the JSON object of what a job could not read: batches, ends of segments, bytes, records and gaps."""
     lost = summary.not_read
     return {
         "batches": lost.batches,
@@ -56,7 +57,7 @@ def not_read_document(summary: "Summary") -> dict[str, int]:
 
 
 def not_read_line(not_read: "NotRead") -> str:
-    """Formats how much was not read: 2 batches and 1 end of a segment, 1.2 MB."""
+    """Formats how much a job could not read: 2 batches and 1 end of a segment, 1.2 MB."""
     parts = [
         *([f"{not_read.batches:,} batch{'es' if not_read.batches != 1 else ''}"] if not_read.batches else []),
         *([_ends(not_read.segments)] if not_read.segments else []),
@@ -65,7 +66,7 @@ def not_read_line(not_read: "NotRead") -> str:
 
 
 def check_balance(summary: "Summary", out: str) -> None:
-    """Raises if the counts do not add up, or if some input could not be read."""
+    """Raises ClickException if the record counts of a job do not add up, or if some input could not be read."""
     if not summary.is_balanced:
         raise click.ClickException(f"{out}: records are missing: the tables and what was read do not add up")
     if summary.not_read.is_damage:

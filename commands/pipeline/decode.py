@@ -10,7 +10,7 @@ from ..options.connection_options import connection_options
 from ..output.output import Column, Table, echo_err, output_options, show
 from .balance import balance_tables, check_balance, not_read_document
 from .follow import FollowOptions, follow_cluster, follow_options
-from .inputs import LogEnds, connector_option, log_ends_options, log_of
+from .inputs import LogEndOptions, connector_option, log_ends_options, log_of
 from .options import SparkOptions, needs_spark, spark_job, spark_options, wanted_options
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def decode(
     overwrite: bool,
     following: FollowOptions | None,
     wanted: Callable[[], "Wanted"],
-    log_ends: LogEnds,
+    log_ends: LogEndOptions,
     connector: str,
     options: SparkOptions,
 ) -> None:
@@ -96,6 +96,8 @@ def decode(
 
 
 def show_summary(ctx: click.Context, summary: "Summary", out: str) -> None:
+    """Shows the result of `kcoord pipeline decode`: the rows of each table and the record counts. Raises ClickException
+    if they do not add up."""
     rows = [*summary.rows.items()]
     show(ctx, "pipeline-decode", _document(summary, out), [_rows_table(rows), *balance_tables(summary)])
     if summary.rows["rejected"] and not summary.not_read.is_damage:

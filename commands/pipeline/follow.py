@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FollowOptions:
+    """The options of `kcoord pipeline decode --follow`: how often tables are written, and whether it ends when all is
+    read."""
+
     interval: timedelta
     stops_at_end: bool
 
@@ -68,7 +71,8 @@ def follow_cluster(
     connector: str,
     options: SparkOptions,
 ) -> None:
-    """Decodes until a signal stops it, or with --catch-up until all is read; then shows the summary."""
+    """Decodes __consumer_offsets of a live cluster into tables until a signal stops it, or with --catch-up until all is
+    read; then shows the summary."""
     from kcoord.pipeline.follow_folder import check_path, check_request_unchanged, locked
     from kcoord.pipeline.following import FollowSchedule, check_cluster, follow_locked
     from kcoord.pipeline.sources.connectors import CONNECTORS

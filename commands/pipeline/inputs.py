@@ -29,8 +29,9 @@ input_argument = click.argument("source", required=False, metavar="[TABLES|SEGME
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LogEnds:
-    """The topics of a live cluster whose log ends are read; `live_plan.Choice` is made of it."""
+class LogEndOptions:
+    """The options --topic and --no-log-ends: whether log end offsets of a live cluster's topics are read, and of which
+    topics. `live_plan.Choice` is made of it."""
 
     topics: tuple[str, ...]
     are_read: bool
@@ -38,20 +39,22 @@ class LogEnds:
     """Whether it was set by an option."""
 
     def choice(self) -> "Choice":
+        """Returns the topics whose log end offsets the pipeline reads from a live cluster, in the form that its sources
+        take."""
         from kcoord.pipeline.sources.live_plan import Choice
 
         return Choice(log_ends=self.are_read, topics=self.topics)
 
 
 def log_ends_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """A decorator that adds --topic and --no-log-ends, and passes the command `log_ends`."""
+    """A decorator that adds --topic and --no-log-ends, and passes the command LogEndOptions as `log_ends`."""
 
     @wraps(command)
     def with_log_ends(*args: Any, topics: tuple[str, ...], no_log_ends: bool, **others: Any) -> Any:
         if topics and no_log_ends:
             raise click.UsageError("--topic names topics whose log ends are read, --no-log-ends says that none is")
         is_given = bool(topics) or no_log_ends
-        log_ends = LogEnds(topics=topics, are_read=not no_log_ends, is_given=is_given)
+        log_ends = LogEndOptions(topics=topics, are_read=not no_log_ends, is_given=is_given)
         return command(*args, log_ends=log_ends, **others)
 
     for option in (
@@ -74,7 +77,7 @@ def log_ends_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def connector_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """A decorator that adds --connector, and passes the command its name as `connector`."""
+    """A decorator that adds --connector (what reads a live cluster), and passes the command its name as `connector`."""
     option = click.option(
         "--connector",
         type=click.Choice(["python", "spark-sql-kafka"]),
@@ -87,7 +90,8 @@ def connector_option(command: Callable[..., Any]) -> Callable[..., Any]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PipelineInput:
-    """The input of a job: a folder of tables, or a log to decode."""
+    """The input of a pipeline job: a folder of tables, or a log of __consumer_offsets that is to be decoded. One of
+    them is None."""
 
     name: str
     """The name for people: the argument, or the cluster's addresses."""
@@ -96,7 +100,7 @@ class PipelineInput:
 
     @property
     def log_bytes(self) -> int | None:
-        """About how many bytes of log the input has, or its tables were made of."""
+        """The approximate size of the log in bytes, which the input has or its tables were made of; None if unknown."""
         if self.folder is not None:
             return self.folder.log_bytes
         assert self.log is not None
@@ -105,7 +109,7 @@ class PipelineInput:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TablesTarget:
-    """The folder of --tables, in which tables that are made of a log remain."""
+    """The folder of --tables, in which the tables that a job makes of a log remain."""
 
     folder: "TablesFolder"
     replaces: bool
@@ -113,8 +117,8 @@ class TablesTarget:
 
     @contextmanager
     def checked(self) -> Iterator[None]:
-        """Checks the folder before the job begins, and removes it if the job fails, unless it existed before or has
-        content. Raises BadFolder, OSError."""
+        """A context that checks the folder of tables before the job begins, and removes it if the job fails, unless it
+        existed before or has content. Raises BadFolder, OSError."""
         from kcoord.pipeline.follow_folder import check_unlocked
 
         if self.replaces:
@@ -127,7 +131,8 @@ class TablesTarget:
 def tables_target(
     ctx: click.Context, job_input: PipelineInput, text: str | None, *, replaces: bool
 ) -> TablesTarget | None:
-    """Returns the folder of --tables. Raises UsageError if the input consists of tables already."""
+    """Returns the folder of --tables; None without that option. Raises UsageError if the input consists of tables
+    already."""
     from kcoord.pipeline.tables import TablesFolder
 
     if text is None:
@@ -137,8 +142,9 @@ def tables_target(
     return TablesTarget(folder=TablesFolder(text), replaces=replaces)
 
 
-def log_of(ctx: click.Context, path: Path | None, wanted: "Wanted", log_ends: LogEnds, connector: str) -> "Input":
-    """Returns the segments at the path; without a path, the cluster that the options name."""
+def log_of(ctx: click.Context, path: Path | None, wanted: "Wanted", log_ends: LogEndOptions, connector: str) -> "Input":
+    """Returns the log that a job decodes: the segments at the path; without a path, that of the live cluster which the
+    options name."""
     if path is None:
         return _live_log(live_cluster(ctx, connector), wanted, log_ends, connector)
     _refuse_cluster_options(ctx, log_ends)
@@ -151,9 +157,10 @@ def log_of(ctx: click.Context, path: Path | None, wanted: "Wanted", log_ends: Lo
 
 
 def input_of(
-    ctx: click.Context, text: str | None, wanted: "Wanted", log_ends: LogEnds, connector: str
+    ctx: click.Context, text: str | None, wanted: "Wanted", log_ends: LogEndOptions, connector: str
 ) -> PipelineInput:
-    """Returns the input that is named, as far as that is known without Spark. Raises an error if there is none."""
+    """Returns the input of a job that its argument names (tables, segments, or without an argument a live cluster), as
+    far as that is known without Spark. Raises an error if there is none."""
     from kcoord.pipeline.decoding.segments import NoSegments
     from kcoord.pipeline.tables import TablesFolder
 
@@ -180,7 +187,8 @@ def tables_of(
     *,
     target: TablesTarget | None = None,
 ) -> "Iterator[TablesFolder]":
-    """Yields a folder of tables. A log is decoded first, into the target or a temporary folder."""
+    """Yields the folder of tables that a job reads. If the input is a log, that is decoded first, into the target or a
+    temporary folder."""
     from kcoord.pipeline.decode_job import decode
 
     if job_input.folder is not None:
@@ -212,7 +220,7 @@ def _temporary_tables(spark: "SparkSession", stages: Stages) -> "TablesFolder":
 
 
 def check_groups(spark: "SparkSession", tables: "TablesFolder", wanted: "Wanted", stages: Stages) -> None:
-    """Reports named groups that are not in the tables. Raises if none of them is."""
+    """Prints the groups of --group that are not in the tables. Raises ClickException if none of them is."""
     from kcoord.pipeline.derive_job import groups_missing
 
     missing = groups_missing(spark, tables, wanted)
@@ -225,7 +233,8 @@ def check_groups(spark: "SparkSession", tables: "TablesFolder", wanted: "Wanted"
 
 
 def live_cluster(ctx: click.Context, connector: str) -> "Connection":
-    """Returns the cluster to read, and reports it unless -b names it. Raises NotForConnector."""
+    """Returns the connection of the live cluster to read, and prints its name unless -b has it. Raises
+    NotForConnector."""
     from kcoord.pipeline.sources.connectors import CONNECTORS
 
     cluster = connection(ctx)
@@ -240,7 +249,7 @@ def _name(cluster: "Connection") -> str:
     return f"{', '.join(cluster.bootstrap)}{source}"
 
 
-def _refuse_cluster_options(ctx: click.Context, log_ends: LogEnds) -> None:
+def _refuse_cluster_options(ctx: click.Context, log_ends: LogEndOptions) -> None:
     """Raises UsageError for options of a cluster, since the input is a folder."""
     if command_line_options(ctx).bootstrap:
         raise click.UsageError("a folder, or a cluster (-b): not both", ctx)
@@ -250,7 +259,7 @@ def _refuse_cluster_options(ctx: click.Context, log_ends: LogEnds) -> None:
         raise click.UsageError("--connector is for a live cluster (-b): a folder is read as it is", ctx)
 
 
-def _live_log(cluster: "Connection", wanted: "Wanted", log_ends: LogEnds, connector: str) -> "Input":
+def _live_log(cluster: "Connection", wanted: "Wanted", log_ends: LogEndOptions, connector: str) -> "Input":
     from kcoord.pipeline.sources.connectors import CONNECTORS
     from kcoord.pipeline.sources.live_input import LiveInput
     from kcoord.pipeline.sources.live_plan import plan_logs

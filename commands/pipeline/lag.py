@@ -12,7 +12,7 @@ from ..options.connection_options import connection_options
 from ..options.duration_options import duration
 from ..output.output import Column, Table, output_of, output_options, show
 from .findings import documents, duration_cell, or_none_note, time_text
-from .inputs import LogEnds, check_groups, connector_option, input_argument, input_of, log_ends_options, tables_of
+from .inputs import LogEndOptions, check_groups, connector_option, input_argument, input_of, log_ends_options, tables_of
 from .options import SparkOptions, needs_spark, spark_job, spark_options, wanted_options
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def lag(
     bound: int,
     stuck_for: timedelta,
     wanted: Callable[[], "Wanted"],
-    log_ends: LogEnds,
+    log_ends: LogEndOptions,
     connector: str,
     options: SparkOptions,
 ) -> None:

@@ -27,13 +27,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SparkOptions:
-    """The Spark options as given on the command line."""
+    """The options of a pipeline job for its Spark session (--master, --conf, --verbose), as given on the
+    command line."""
 
     master: str | None
     settings: tuple[tuple[str, str], ...]
     verbose: bool
 
     def spark_config(self, log_bytes: int | None = None) -> "SparkConfig":
+        """Returns the configuration of the Spark session, for a log of about that many bytes."""
         from kcoord.pipeline.session import SparkConfig
 
         settings = dict(self.settings)
@@ -41,7 +43,8 @@ class SparkOptions:
 
 
 def spark_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """A decorator that adds --master, --conf and --verbose, and passes the command `options`."""
+    """A decorator that adds --master, --conf and --verbose (of Spark), and passes the command SparkOptions as
+    `options`."""
 
     @wraps(command)
     def with_options(
@@ -70,8 +73,8 @@ def spark_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def wanted_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """A decorator that adds --since, --until and --group, and passes the command `wanted`, a function that makes the
-    filter."""
+    """A decorator that adds --since, --until and --group, which limit the records of a job. It passes the command
+    `wanted`, a function that makes the filter."""
 
     @wraps(command)
     def with_wanted(*args: Any, since: str | None, until: str | None, groups: tuple[str, ...], **others: Any) -> Any:
@@ -115,7 +118,8 @@ def needs_pipeline() -> None:
 
 
 def needs_spark(options: SparkOptions) -> None:
-    """Raises UsageError if there is no such Spark, as far as that is known before anything is read."""
+    """Raises UsageError if --master names a Spark that is not available here, as far as that is known before anything
+    is read."""
     needs_pipeline()
     from kcoord.pipeline.session import NoMaster, check_spark
 
@@ -127,8 +131,8 @@ def needs_spark(options: SparkOptions) -> None:
 
 @contextmanager
 def spark_job(options: SparkOptions, *, log_bytes: int | None = None) -> "Iterator[tuple[SparkSession, Stages]]":
-    """Runs Spark, configured for about that many bytes of log, with a display of stages. Errors are translated for
-    the user."""
+    """Opens a Spark session, configured for about that many bytes of log, with a display of stages. Errors are
+    translated for the user."""
     begun = time.monotonic()
     from kcoord.pipeline.errors import translate_errors
     from kcoord.pipeline.executor_watch import executors_watched

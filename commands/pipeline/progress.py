@@ -27,7 +27,8 @@ _Resource = TypeVar("_Resource")
 
 
 class Stages:
-    """Shows the stages of a job: `with Stages() as stages: stages.begin("reading") …`"""
+    """A display on stderr of the stages of a pipeline job and of their progress. In `with Stages() as stages:` each
+    stage begins with `stages.begin("reading")`."""
 
     def __init__(self) -> None:
         self._watch: ProgressSampler | None = None
@@ -57,16 +58,17 @@ class Stages:
                 self._end()
 
     def enter_context(self, resource: AbstractContextManager[_Resource]) -> _Resource:
-        """Enters a context that is left after all stages, and Spark, have ended."""
+        """Enters a context manager that is left after all stages, and Spark, have ended."""
         return self._held.enter_context(resource)
 
     def watch(self, spark: "SparkSession") -> None:
+        """Shows from now on the progress of this Spark session's jobs within a stage."""
         from kcoord.pipeline.progress import ProgressSampler
 
         self._watch = ProgressSampler(spark)
 
     def begin(self, name: str) -> None:
-        """Ends the stage before, and begins a new one."""
+        """Ends the current stage of the job, and begins a new one."""
         self._end()
         self._name, self._begun = name, time.monotonic()
         self._last_line_at = self._begun
@@ -74,7 +76,7 @@ class Stages:
             self._watch.begin()
 
     def print_line(self, text: str) -> None:
-        """Prints a line that is not overwritten."""
+        """Prints a line on stderr that the display does not overwrite."""
         self._draw("")
         self._last_line_at = time.monotonic()
         echo_err(text)
@@ -118,12 +120,12 @@ class Stages:
 
 
 def clock_time() -> str:
-    """Formats the current time for lines of a job that runs for days: 2026-11-16T12:00:00Z."""
+    """Formats the current time, for lines of a job that runs for days: 2026-11-16T12:00:00Z."""
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def size_text(size: float) -> str:
-    """Formats a size: 1,234,567 bytes become 1.2 MB."""
+    """Formats a size in bytes: 1,234,567 become 1.2 MB."""
     for unit in _UNITS[:-1]:
         if size < 1000:
             return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"

@@ -9,7 +9,7 @@ import click
 from ..options.connection_options import connection_options
 from ..output.output import Column, Table, output_of, output_options, show
 from .findings import documents, duration_cell, or_none_note, time_text
-from .inputs import LogEnds, check_groups, connector_option, input_argument, input_of, tables_of
+from .inputs import LogEndOptions, check_groups, connector_option, input_argument, input_of, tables_of
 from .options import SparkOptions, needs_spark, spark_job, spark_options, wanted_options
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def rebalances(
     chosen = wanted()
     # Earlier records show the cause of a rebalance, so the log is read from its beginning.
     to_read = replace(chosen, since_ms=None, until_ms=None)
-    job_input = input_of(ctx, source, to_read, LogEnds(topics=(), are_read=False), connector)
+    job_input = input_of(ctx, source, to_read, LogEndOptions(topics=(), are_read=False), connector)
     with (
         spark_job(options, log_bytes=job_input.log_bytes) as (spark, stages),
         tables_of(job_input, spark, stages, to_read) as folder,

@@ -12,7 +12,7 @@ import click
 from ..options.connection_options import connection_options
 from ..output.output import Cell, Column, Table, output_options, show
 from .inputs import (
-    LogEnds,
+    LogEndOptions,
     check_groups,
     connector_option,
     input_argument,
@@ -67,7 +67,7 @@ def report(
     overwrite: bool,
     top: int,
     wanted: Callable[[], "Wanted"],
-    log_ends: LogEnds,
+    log_ends: LogEndOptions,
     connector: str,
     options: SparkOptions,
 ) -> None:

@@ -31,25 +31,31 @@ from kcoord.exceptions import RemoteFailure
 
 
 class Refused(RemoteFailure, RuntimeError):
-    """The whole request was refused. Like a ConnectionError it may be temporary: brokers that are starting refuse
-    much."""
+    """An error: the cluster rejected a whole request. Like a ConnectionError it may be temporary: brokers that are
+    starting reject much."""
 
 
 class ClusterClient(Protocol):
+    """The interface of the admin client of a live Kafka cluster. Most methods take many groups, partitions or topics,
+    and return Answers: what was found, and an error for each one that was refused."""
+
     # Reading
 
-    def cluster_id(self) -> str | None: ...
+    def cluster_id(self) -> str | None:
+        """Returns the cluster's id, or None if the broker does not report one."""
 
-    def nodes(self) -> Mapping[int, Node]: ...
+    def nodes(self) -> Mapping[int, Node]:
+        """Returns the brokers of the cluster, by broker id."""
 
     def topics(self, names: Collection[str] | None = None) -> Answers[str, Topic]:
-        """Describes all topics, or the named ones."""
+        """Describes all topics, or the named ones: their ids, partitions and leaders."""
 
     def list_groups(self, *, states: Collection[str] = (), types: Collection[str] = ()) -> Answers[str, ListedGroup]:
         """Lists all groups of all brokers, or those in one of these states and of one of these types."""
 
     def describe_groups(self, names: Collection[str]) -> Answers[str, Group]:
-        """Describes groups of any type. A group that does not exist is refused with GROUP_ID_NOT_FOUND."""
+        """Describes groups of any type, with their members. A group that does not exist is refused with
+        GROUP_ID_NOT_FOUND."""
 
     def committed(self, groups: Collection[str]) -> Answers[str, Commits]:
         """Fetches all committed offsets of each group. For share groups these are the start offsets, with the lag that
@@ -58,45 +64,50 @@ class ClusterClient(Protocol):
     def describe_with_commits(self, names: Collection[str]) -> tuple[Answers[str, Group], Answers[str, Commits]]:
         """Describes the groups, and fetches the committed offsets of those that exist."""
 
-    def bounds(self, partitions: Collection[TopicPartition]) -> Answers[TopicPartition, Bounds]: ...
+    def bounds(self, partitions: Collection[TopicPartition]) -> Answers[TopicPartition, Bounds]:
+        """Fetches the log start offset and the log end offset of these partitions."""
 
     def bounds_with_times(
         self, partitions: Collection[TopicPartition], positions: Collection[Position]
     ) -> tuple[Answers[TopicPartition, Bounds], Answers[Position, int]]:
-        """Fetches the bounds of these partitions, and the `timestamps` of the records that a consumer at each of these
-        positions would read next."""
+        """Fetches the start and end offsets of the logs of these partitions, and the `timestamps` of the records that a
+        consumer at each of these positions would read next."""
 
     def offsets_at(self, timestamps: Mapping[TopicPartition, int]) -> Answers[TopicPartition, FoundOffset]:
-        """Finds the first record of that time or later in each partition."""
+        """Finds the first record of that time or later in each partition (ListOffsets); times are in ms since 1970."""
 
     def timestamps(self, positions: Collection[Position]) -> Answers[Position, int]:
-        """Reads the times of the records at these offsets from the logs; where an offset has no record, that of the
-        next record."""
+        """Reads the times of the records at these offsets from the logs, in ms since 1970; where an offset has no
+        record, that of the next record."""
 
     def record_marks(self, positions: Collection[Position]) -> Answers[Position, RecordMark]:
-        """Reads the marks of the records at these offsets from the logs; where an offset has no record, that of the
-        next record."""
+        """Reads the marks (offset, time, checksum) of the records at these offsets from the logs; where an offset has
+        no record, that of the next record."""
 
     def topic_configs(self, topics: Collection[str]) -> Answers[str, Mapping[str, str]]:
-        """Fetches the settings of topics by name: retention.ms, cleanup.policy and so on."""
+        """Fetches the configs of topics by topic name: retention.ms, cleanup.policy and so on."""
 
     def group_configs(self, groups: Collection[str]) -> Answers[str, Mapping[str, str]]:
-        """Fetches the settings of KIP-848, share and streams groups: consumer.session.timeout.ms and so on."""
+        """Fetches the configs of KIP-848, share and streams groups, by group: consumer.session.timeout.ms and so on."""
 
     # Changing. `found` has an error for each part, `ErrorCode.none` for one that was done; `refused` explains the rest.
 
     def commit(self, group: str, offsets: Mapping[TopicPartition, Committed]) -> Answers[TopicPartition, ErrorCode]:
-        """Commits offsets for a group without members. The commit names no member, so that the broker refuses it if one
-        has joined."""
+        """Commits offsets for a group without members (OffsetCommit), and returns the broker's error code for each
+        partition. The commit names no member, so that the broker rejects it if one has joined."""
 
-    def delete_offsets(
-        self, group: str, partitions: Collection[TopicPartition]
-    ) -> Answers[TopicPartition, ErrorCode]: ...
+    def delete_offsets(self, group: str, partitions: Collection[TopicPartition]) -> Answers[TopicPartition, ErrorCode]:
+        """Deletes a group's committed offsets of these partitions (OffsetDelete), and returns the broker's error code
+        for each."""
 
-    def delete_groups(self, names: Collection[str]) -> Answers[str, ErrorCode]: ...
+    def delete_groups(self, names: Collection[str]) -> Answers[str, ErrorCode]:
+        """Deletes groups (DeleteGroups), and returns the broker's error code for each."""
 
     def remove_members(
         self, group: str, members: Collection[MemberToRemove], *, reason: str
-    ) -> Answers[MemberToRemove, ErrorCode]: ...
+    ) -> Answers[MemberToRemove, ErrorCode]:
+        """Removes members from a group (LeaveGroup), and returns the broker's error code for each. `reason` is for the
+        broker's log."""
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Closes all connections of the client."""

@@ -27,7 +27,7 @@ _ISO_UNITS: Final = ("w", "d", "h", "m", "s")
 
 
 def parse_duration(text: str) -> timedelta:
-    """Parses a duration in either form. Raises ValueError with an example for a text in neither form."""
+    """Parses a duration such as 90s, 1h30m or PT1H30M. Raises ValueError with an example for any other text."""
     bare = text.strip()
     if not bare:
         raise ValueError(f"a span of time is missing: {_EXAMPLES}")

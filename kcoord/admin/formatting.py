@@ -8,7 +8,8 @@ from kcoord.admin.model import Member, TopicPartition
 
 
 def format_member(member: Member) -> str:
-    """Formats what an operator finds a member by: client id, host, and the instance id or the member id."""
+    """Formats a member of a group by what an operator finds it by: client id, host, and the instance id or the member
+    id."""
     known_as = f"instance {member.instance_id}" if member.instance_id is not None else member.member_id
     return " ".join(word for word in (member.client_id, member.host.removeprefix("/"), f"({known_as})") if word)
 
@@ -25,14 +26,15 @@ def format_count(count: int, thing: str) -> str:
 
 
 def first_few(lines: Collection[str], *, limit: int = 8) -> tuple[str, ...]:
-    """Returns all lines, or the first ones and a line with the number of the others."""
+    """Shortens a list of lines for a message: returns all lines, or the first ones and a line with the number of the
+    others."""
     if len(lines) <= limit:
         return tuple(lines)
     return (*list(lines)[: limit - 1], f"and {len(lines) - limit + 1:,} more")
 
 
 def rate_text(per_second: float) -> str:
-    """Formats a rate: `0/s`, `0.3/s`, `25/s`, `1,200/s`."""
+    """Formats a rate per second: `0/s`, `0.3/s`, `25/s`, `1,200/s`."""
     size = abs(per_second)
     if size < 0.05:
         return "0/s"

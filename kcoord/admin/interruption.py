@@ -10,14 +10,15 @@ from typing import Final, Protocol
 
 
 class Stop(Protocol):
-    """The source of requests to stop."""
+    """The interface through which a change of the cluster asks whether the user wants to stop it, by Ctrl-C or
+    SIGTERM."""
 
     def begin(self) -> None:
-        """Marks the moment right before the first change. From then on the first request to stop is not raised as an
+        """Marks the moment right before the first change. From then on the first Ctrl-C is not raised as an
         exception."""
 
     def is_asked(self) -> bool:
-        """Whether a stop was requested, so that no further step may begin."""
+        """Whether the user has asked to stop, so that no further step of the change may begin."""
 
 
 class _NeverStops:

@@ -24,6 +24,8 @@ def rows_of(kind: type[Row], *columns: Iterable[Any]) -> Iterator[Row]:
 
 
 class TopicPartition(NamedTuple):
+    """A partition of a topic."""
+
     topic: str
     partition: int
 
@@ -36,7 +38,7 @@ Position = tuple[TopicPartition, int]
 
 
 def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[TopicPartition]]:
-    """Groups partitions by topic, as requests name them."""
+    """Groups partitions by topic, as Kafka's requests list them."""
     topics: dict[str, list[TopicPartition]] = defaultdict(list)
     for tp in partitions:
         topics[tp.topic].append(tp)
@@ -65,7 +67,7 @@ class Node:
 
 
 class Resource(StrEnum):
-    """The kinds of things that a cluster can refuse to report or to change."""
+    """The kind of a thing that the cluster could not report or change: see Refusal."""
 
     BROKER = "broker"
     GROUP = "group"
@@ -77,7 +79,8 @@ class Resource(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refusal:
-    """Something that the cluster did not report or did not do, and the error that says why.
+    """An error of one resource: the cluster did not report it or did not change it, and `error` is Kafka's error code
+    for that.
 
     `group` is the group to which a partition's offset or a member belongs, if the refusal is about these. The name is
     empty for a broker that librdkafka does not name. Code compares `kind` and `name`; `what` and `str` are the texts
@@ -103,14 +106,15 @@ class Refusal:
 
     @property
     def group_name(self) -> str:
-        """The group that this is about, or whose partition or member it is about; empty for everything else."""
+        """The group that the error is about, or whose partition or member it is about; empty for everything else."""
         return str(self.name) if self.kind is Resource.GROUP else self.group or ""
 
 
 def refused_names(
     refusals: Iterable[Refusal], kind: Resource, *, errors: Container[ErrorCode] | None = None
 ) -> frozenset[str]:
-    """Returns the names of all refused resources of this kind, or of those that were refused with these errors."""
+    """Returns the names of the resources of this kind that have a refusal, or a refusal with one of these error
+    codes."""
     return frozenset(
         str(each.name) for each in refusals if each.kind is kind and (errors is None or each.error in errors)
     )
@@ -118,15 +122,15 @@ def refused_names(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answers(Generic[Key, Value]):
-    """The values that were found, by the keys that were asked for, and the refusals: a part of the cluster may be
-    unreachable or forbidden."""
+    """The result of a request for many groups, partitions or topics: the values that were found, by key, and a refusal
+    (an error) for each of the others."""
 
     found: Mapping[Key, Value]
     refused: tuple[Refusal, ...] = ()
 
 
 class ListedGroup(NamedTuple):
-    """A group as its coordinator lists it."""
+    """A group as a broker's ListGroups response has it, without its members."""
 
     name: str
     protocol_type: str
@@ -137,7 +141,7 @@ class ListedGroup(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Member:
-    """A member of a described group.
+    """A member of a described group (DescribeGroups, ConsumerGroupDescribe and so on).
 
     `assignment` is its current assignment, `target` its target assignment (KIP-848 groups only). Both are None if the
     member is not a consumer, or if the bytes cannot be parsed. `subscription` names topics; `subscribed_regex` is the
@@ -160,8 +164,8 @@ class Member:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
-    """A described group. `protocol` is the assignor: the one that a classic group voted for, or the one that a KIP-848
-    group uses."""
+    """A described group of any type: its state, members and coordinator. `protocol` is the assignor: the one that a
+    classic group voted for, or the one that a KIP-848 group uses."""
 
     name: str
     type: GroupType
@@ -175,12 +179,14 @@ class Group:
 
     @property
     def owners(self) -> dict[TopicPartition, Member]:
-        """The owner of each partition. A partition of a share group has many owners; this names one of them."""
+        """The member that each partition is assigned to. A partition of a share group has many owners; this names one
+        of them."""
         return {tp: member for member in self.members for tp in member.assignment or ()}
 
 
 class Committed(NamedTuple):
-    """An offset that a group committed: the next record to read. Brokers report the lag for share groups only."""
+    """An offset that a group committed for a partition: that of the next record to read. `reported_lag` is the lag that
+    the broker reports, for share groups only."""
 
     offset: int
     leader_epoch: int = -1
@@ -189,20 +195,22 @@ class Committed(NamedTuple):
 
 
 class Bounds(NamedTuple):
-    """The start and the end of a partition's log. The end is the offset that the next record will get."""
+    """The log start offset and the log end offset of a partition. The end is the offset that the next record
+    will get."""
 
     start: int
     end: int
 
 
 def next_positions(positions: Iterable[Position], bounds: Mapping[TopicPartition, Bounds]) -> set[Position]:
-    """Returns the position of the next record for each of these positions that has one. For an offset before the start
-    of the log that is the start."""
+    """Returns, for each of these positions that has a next record, the position to read it from. For an offset before
+    the log start that is the log start."""
     return {(tp, max(offset, bounds[tp].start)) for tp, offset in positions if tp in bounds and offset < bounds[tp].end}
 
 
 class FoundOffset(NamedTuple):
-    """The first offset whose record is at least as new as the requested time; -1, -1 if there is none."""
+    """The result of a lookup by time (ListOffsets): the first offset whose record is at least as new as the requested
+    time, and that record's time in ms since 1970; -1, -1 if there is none."""
 
     offset: int
     timestamp: int
@@ -211,6 +219,8 @@ class FoundOffset(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Topic:
+    """A topic of the cluster: its id and the leaders of its partitions."""
+
     name: str
     id: str | None  # as Kafka's tools print it; None from brokers before 2.8
     is_internal: bool
@@ -218,12 +228,14 @@ class Topic:
 
     @property
     def partitions(self) -> tuple[TopicPartition, ...]:
+        """All partitions of the topic, sorted."""
         return tuple(TopicPartition(self.name, partition) for partition in sorted(self.leaders))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberToRemove:
-    """A member to remove: by instance id if it is static, otherwise by member id."""
+    """The ids of a member that is to be removed from its group. A static member has an instance id; its member id may
+    be left empty."""
 
     member_id: str = ""
     instance_id: str | None = None

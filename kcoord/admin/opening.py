@@ -12,8 +12,8 @@ from kcoord.admin.waiting import Waits
 def open_cluster(
     connection: Connection, *, about: Sequence[str] = (), waits: Waits | None = None
 ) -> Iterator[ClusterClient]:
-    """Opens a client for the length of the context. `about` names the groups of the first requests, if they are known
-    beforehand. `waits` shows what the client is waiting for."""
+    """Connects an admin client to a live cluster, and closes it at the end of the context. `about` names the groups of
+    the first requests, if they are known beforehand. `waits` registers what the client is waiting for."""
     cluster = _open(connection, about, waits)
     try:
         yield cluster

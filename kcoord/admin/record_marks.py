@@ -13,7 +13,8 @@ _NULL = -1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordMark:
-    """The offset of a record, its time in ms since 1970, and the checksum of its key and value.
+    """A short description of a record by which it is recognised in another log: its offset, its time in ms since 1970,
+    and the checksum of its key and value.
 
     None stands for an unknown value: a record may have no time, and older exports hold only times. `is_append_time` is
     True if the broker set the time when it wrote the record (message.timestamp.type=LogAppendTime).
@@ -26,7 +27,8 @@ class RecordMark:
 
 
 def checksum_of(key: bytes | None, value: bytes | None) -> str:
-    """Computes the CRC-32C of key and value, each after its length in 4 bytes (-1: null), as 8 hexadecimal digits."""
+    """Computes the checksum of a record: the CRC-32C of key and value, each after its length in 4 bytes (-1: null), as
+    8 hexadecimal digits."""
     from crc32c import crc32c  # imported here: the package reads its version metadata, which would delay every command
 
     framed = b"".join(_framed(part) for part in (key, value))

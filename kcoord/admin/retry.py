@@ -55,7 +55,8 @@ NO_ERROR_TIMEOUTS: Final[Mapping[ErrorCode, float]] = {}
 
 @dataclass(slots=True)
 class Attempt(Generic[Item, Value]):
-    """The result of one attempt: values, and refusals by item."""
+    """The results of one attempt of a request that may be retried: for each item (a group, a partition …) a value or a
+    refusal."""
 
     found: dict[Item, Value] = field(default_factory=dict)
     refused: dict[Item, Refusal] = field(default_factory=dict)
@@ -63,11 +64,12 @@ class Attempt(Generic[Item, Value]):
     def refuse(
         self, item: Item, kind: Resource, name: str | TopicPartition, error: ErrorCode, message: str | None = None
     ) -> None:
+        """Records the error of one item as a refusal."""
         self.refused[item] = Refusal(kind=kind, name=name, error=error, message=message or "")
 
     def merge(self, asked: Collection[Item], answered: "Attempt[Item, Value]") -> list[Item]:
-        """Merges the answers for the items that were asked for, ignores all others, and returns the items without an
-        answer."""
+        """Adds the results of another attempt for the items that it was asked for, ignores all others, and returns the
+        items without a result."""
         unanswered = []
         for item in asked:
             if item in answered.refused:
@@ -88,8 +90,8 @@ def retry_until_resolved(
     error_timeouts: Mapping[ErrorCode, float] = ERROR_TIMEOUTS,
     waits: Waits | None = None,
 ) -> Answers[Item, Value]:
-    """Asks for all items, and retries those with a retriable error, with exponential backoff, until all are resolved or
-    the timeout is over.
+    """Requests all items by `ask`, and retries those with a retriable error, with exponential backoff, until all are
+    resolved or the timeout (in seconds) is over.
 
     An error in `error_timeouts` is retried for its own, shorter time. During the retries `waits` names what they are
     for.

@@ -9,11 +9,11 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class BadTime(InvalidInput, ValueError):
-    """The text is not a time."""
+    """An error: a text that is not a point in time."""
 
 
 def parse_datetime(text: str) -> int:
-    """Parses ISO 8601 to ms since 1970. A time without a zone is UTC, as in Kafka's tool."""
+    """Parses a time in ISO 8601, and returns it in ms since 1970. A time without a zone is UTC, as in Kafka's tool."""
     try:
         at = datetime.fromisoformat(text)
     except ValueError:
@@ -22,7 +22,7 @@ def parse_datetime(text: str) -> int:
 
 
 def parse_ago(text: str, *, now: datetime) -> int:
-    """Parses a duration before now, PT1H or 1h, to ms since 1970."""
+    """Parses a duration before now, PT1H or 1h, and returns that time in ms since 1970."""
     try:
         return (now - parse_duration(text) - EPOCH) // timedelta(milliseconds=1)
     except OverflowError:
@@ -30,14 +30,15 @@ def parse_ago(text: str, *, now: datetime) -> int:
 
 
 def parse_moment(text: str, *, now: datetime) -> int:
-    """Parses the text after an @: -1h is an hour ago, 2026-11-16T10:00 is that time."""
+    """Parses a time as an option has it after an @, and returns it in ms since 1970: -1h is an hour ago,
+    2026-11-16T10:00 is that time."""
     if text.startswith("-"):
         return parse_ago(text[1:], now=now)
     return parse_datetime(text)
 
 
 def utc_text(timestamp: int) -> str:
-    """Formats a timestamp as ISO 8601 in UTC; a timestamp beyond the calendar stays a number."""
+    """Formats a timestamp, in ms since 1970, as ISO 8601 in UTC; a timestamp beyond the calendar stays a number."""
     try:
         at = EPOCH + timedelta(milliseconds=timestamp)
     except OverflowError:

@@ -11,7 +11,8 @@ from itertools import count
 
 
 class Waits:
-    """The waits that are in progress, by any thread."""
+    """A registry of what the command waits for now (a broker's response, a retry), by any thread, so that the user can
+    be shown it."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

@@ -11,7 +11,7 @@ PartitionCounts: TypeAlias = Mapping[str, int]  # by topic; a missing topic does
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subscriber:
-    """A member, the topics of its subscription, and `owned`, the partitions that it has now."""
+    """A member of a group as input of an assignor: its subscription, and `owned`, the partitions that it has now."""
 
     member_id: str
     topics: Collection[str]
@@ -20,11 +20,13 @@ class Subscriber:
 
 
 def shares(plan: Mapping[str, Collection[Partition]]) -> list[int]:
-    """Returns how many partitions each member has, the largest number first."""
+    """Returns how many partitions each member gets by an assignment plan, the largest number first."""
     return sorted((len(partitions) for partitions in plan.values()), reverse=True)
 
 
 def spread(plan: Mapping[str, Collection[Partition]]) -> int:
-    """Returns the difference between the largest and the smallest number of partitions of a member."""
+    """Returns how uneven an assignment plan is: the difference between the largest and the smallest number of
+    partitions of a member.
+    """
     counts = shares(plan)
     return counts[0] - counts[-1] if counts else 0

@@ -11,6 +11,9 @@ from kcoord.assignors.plan import Partition, PartitionCounts, Plan, Subscriber
 
 
 def assign_range(subscribers: Collection[Subscriber], counts: PartitionCounts) -> Plan:
+    """Returns the assignment of each member by Kafka's range assignor: each topic is cut by itself into adjacent
+    ranges, one for each of its subscribers.
+    """
     plan: dict[str, list[Partition]] = {each.member_id: [] for each in subscribers}
     in_order = sorted(subscribers, key=_order)
     for topic in sorted({topic for each in subscribers for topic in each.topics}):

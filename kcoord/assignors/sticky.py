@@ -19,6 +19,9 @@ _ENOUGH: Final = 2  # with such a difference, moving one partition makes two mem
 
 
 def assign_sticky(subscribers: Collection[Subscriber], counts: PartitionCounts) -> Plan:
+    """Returns the assignment of each member by a sticky assignor: as even as the subscriptions allow, and each
+    partition stays with its owner if possible.
+    """
     shares = _Shares(subscribers)
     for each in subscribers:
         for topic, index in sorted(each.owned):

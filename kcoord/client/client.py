@@ -42,11 +42,12 @@ _RECV_BYTES: Final = 1 << 15
 
 
 class Client:
-    """`Client("127.0.0.1", 9092).ask(3, 12, topics=None)` asks for Metadata version 12.
+    """A blocking connection to one Kafka broker, over which requests are sent and their responses read.
 
-    `codec` writes requests and reads responses; by default responses are kio's entities. With `security`, TLS and the
-    login are done when the constructor returns. Failures are the errors of connect_errors. If the server closes the
-    connection before the first response, and `security` was given, the client probes what the listener expects.
+    `Client("127.0.0.1", 9092).ask(3, 12, topics=None)` sends Metadata version 12. `codec` writes requests and reads
+    responses; by default responses are kio's entities. With `security`, TLS and the login are done when the constructor
+    returns. Failures are the errors of connect_errors. If the server closes the connection before the first response,
+    and `security` was given, the client probes what the listener expects.
     """
 
     def __init__(
@@ -80,8 +81,8 @@ class Client:
                 raise
 
     def ask(self, api_key: int, api_version: int, **values: Any) -> Any:
-        """Sends a request of these field values and returns its response. Nested entities are dicts; fields of other
-        versions are left out, and missing ones take their defaults.
+        """Sends a request of these field values, waits for its response and returns that. Nested entities are dicts;
+        fields of other versions are left out, and missing ones take their defaults.
         """
         self.send(api_key, api_version, **values)
         return self.receive(api_key, api_version)
@@ -102,7 +103,9 @@ class Client:
         self._send(content)
 
     def receive(self, api_key: int, api_version: int) -> Any:
-        """Reads the next response. Raises CorruptMessage if it is malformed or belongs to another request."""
+        """Reads the next response, which must be to the oldest request without one, and returns it. Raises
+        CorruptMessage if it is malformed or belongs to another request.
+        """
         awaited = self._awaited[0] if self._awaited else None
         read = self._codec(api_key, api_version).decode_response  # Made before the wait, while the server works.
         correlation_id, response = read(self.receive_frame())
@@ -113,12 +116,14 @@ class Client:
         return response
 
     def send_bytes(self, content: bytes) -> None:
-        """Sends the frame of a request that the caller has encoded."""
+        """Sends a request that the caller has encoded: a whole frame, with its length prefix."""
         self._awaited.append(None)
         self._send(content)
 
     def receive_frame(self) -> bytes:
-        """Reads the next frame, without its length. Raises Disconnected if the server hung up."""
+        """Reads the next response frame and returns its bytes without the length prefix. Raises Disconnected if the
+        server hung up.
+        """
         deadline = time.monotonic() + self._timeout
         while not self._frames:
             chunk = self._wait(partial(self._socket.recv, _RECV_BYTES), deadline)
@@ -157,6 +162,7 @@ class Client:
         self._socket.settimeout(timeout)
 
     def close(self) -> None:
+        """Closes the connection."""
         self._socket.close()
 
     def _wait(self, read: Callable[[], Read], deadline: float) -> Read:

@@ -16,14 +16,16 @@ from kcoord.protocol.schema.messages import ApiSchema, schema_of
 
 
 class ClientCodec(Protocol):
-    """Encodes requests and decodes responses of one version of one API."""
+    """The interface of a codec of one version of one API: it encodes requests and decodes responses."""
 
     def encode_request(self, header: RequestHeader, values: Mapping[str, Any]) -> bytes:
         """Encodes the request of these field values, as a frame with its length."""
 
     @property
     def decode_response(self) -> Callable[[bytes], tuple[int, Any]]:
-        """A function that reads the correlation id and the response of a frame. It raises CorruptMessage."""
+        """A function that decodes a response frame and returns its correlation id and the response. It raises
+        CorruptMessage.
+        """
 
 
 CodecFactory = Callable[[int, int], ClientCodec]
@@ -31,6 +33,7 @@ CodecFactory = Callable[[int, int], ClientCodec]
 
 @cache
 def kio_codec(api_key: int, api_version: int) -> ClientCodec:
+    """Returns the codec that uses kio's classes for this version of an API. Its responses are kio's entities."""
     from kcoord.client.kio_codec import KioCodec  # Imported here because many clients never need kio.
 
     return KioCodec(api_key, api_version)
@@ -38,6 +41,7 @@ def kio_codec(api_key: int, api_version: int) -> ClientCodec:
 
 @cache
 def schema_codec(api_key: int, api_version: int) -> ClientCodec:
+    """Returns the codec that uses our schema of this API, or kio's codec if there is no schema of this version."""
     schema = schema_of(api_key)
     if schema is None or api_version not in schema.versions:
         return kio_codec(api_key, api_version)

@@ -8,31 +8,31 @@ _LONGEST_SHOWN: Final = 300
 
 
 class CannotConnect(RemoteFailure, ConnectionError):
-    """No connection could be made."""
+    """An error: no connection to a broker could be made, because of the network, TLS or the login."""
 
 
 class Unreachable(CannotConnect):
-    """Nobody answers at the address: unknown host, connection refused, no route."""
+    """An error: no server is at the address. The host is unknown, the connection was refused, or there is no route."""
 
 
 class TlsFailed(CannotConnect):
-    """The two sides did not agree on TLS, or one did not trust the other."""
+    """An error: the TLS handshake failed. The two sides share no version or cipher, or one does not trust the other."""
 
 
 class NotTls(TlsFailed):
-    """The server seems not to speak TLS at all."""
+    """An error: the server does not seem to speak TLS at all."""
 
 
 class LoginFailed(CannotConnect):
-    """The server refused the login, or wants another mechanism."""
+    """An error: the SASL login failed. The server rejected the credentials or does not offer the mechanism."""
 
 
 class NoAnswer(CannotConnect, TimeoutError):
-    """The server took too long."""
+    """An error: the server did not answer within the timeout."""
 
 
 class Disconnected(RemoteFailure, ConnectionResetError):
-    """The server closed the connection."""
+    """An error: the server closed the connection."""
 
 
 def format_address(host: str, port: int) -> str:

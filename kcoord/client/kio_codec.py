@@ -12,21 +12,23 @@ _shape_of = cache(shape_of)
 
 
 class KioCodec:
-    """A ClientCodec for every API that kio knows."""
+    """A codec of one version of any API that kio knows, made of kio's entity classes: see ClientCodec."""
 
     def __init__(self, api_key: int, api_version: int) -> None:
         self._api = (api_key, api_version)
         self._request_type = request_type(api_key, api_version)
 
     def encode_request(self, header: RequestHeader, values: Mapping[str, Any]) -> bytes:
+        """Encodes the request of these field values, as a frame with its length prefix."""
         return encode_request(header, build_entity(self._request_type, values))
 
     def decode_response(self, frame: bytes) -> tuple[int, Any]:
+        """Decodes a response frame: returns its correlation id and kio's entity. Raises CorruptMessage."""
         return decode_response(frame, *self._api)
 
 
 def build_entity(entity_type: Any, values: Mapping[str, Any]) -> Any:
-    """Builds an entity from plain values: nested entities are dicts, and missing fields take their defaults.
+    """Builds an entity of kio from plain values: nested entities are dicts, and missing fields take their defaults.
 
     Values that the version does not have are ignored, so one call serves every version.
     """

@@ -27,7 +27,9 @@ _UNAUTHENTICATED: Final = Tls(checks_certificate=False)
 
 
 def listener_advice(host: str, port: int, tried: Security) -> str | None:
-    """Describes what the listener expects instead of what was tried; None if the probe cannot find out."""
+    """Probes a listener that closed a connection, and returns a text about which security.protocol it expects instead
+    of the one that was tried. Returns None if the probe cannot find out.
+    """
     deadline = time.monotonic() + _TIMEOUT
     speaks_tls = _speaks_tls(host, port, deadline)
     mechanisms = _mechanisms(host, port, deadline, speaks_tls=speaks_tls)
@@ -47,7 +49,9 @@ def listener_advice(host: str, port: int, tried: Security) -> str | None:
 
 
 def speaks_http(host: str, port: int, tried: Security) -> bool:
-    """Returns whether a port that does not answer Kafka's requests answers an HTTP request."""
+    """Returns whether the port belongs to an HTTP server and not to a Kafka broker, by sending an HTTP request
+    to it.
+    """
     deadline = time.monotonic() + _HTTP_TIMEOUT
     try:
         with _opened(host, port, deadline, speaks_tls=tried.tls is not None) as connection:

@@ -23,7 +23,9 @@ API_VERSIONS: Final = (18, 0)  # Every broker answers it, before a login too.
 
 
 class LoginRequest(NamedTuple):
-    """One request of a login, with the parameters of `Client.ask`. Its response is sent to the generator."""
+    """One request of a SASL login (ApiVersions, SaslHandshake or SaslAuthenticate) that `login_steps` yields, with the
+    parameters of `Client.ask`. Its response is sent to the generator.
+    """
 
     api_key: int
     api_version: int
@@ -34,7 +36,7 @@ LoginSteps = Generator[LoginRequest, Any, None]
 
 
 def login_steps(security: Security, *, where: str) -> LoginSteps:
-    """Yields the requests of the whole login on a fresh connection; it returns when the login is done.
+    """Yields the requests of a whole SASL login on a fresh connection; it returns when the login is done.
 
     `request = steps.send(None)` begins it; then `request = steps.send(response)` until StopIteration. A response is
     kio's entity, or any object with the fields of its version. `where` names the server in errors. Raises LoginFailed.
@@ -60,7 +62,7 @@ def login_steps(security: Security, *, where: str) -> LoginSteps:
 
 
 def log_in(ask: Callable[..., Any], security: Security, *, where: str) -> None:
-    """Does the whole login with `Client.ask` or a compatible function. Raises LoginFailed."""
+    """Does a whole SASL login: `ask` is `Client.ask` or a compatible function. Raises LoginFailed."""
     steps = login_steps(security, where=where)
     response = None
     while (request := _next_request(steps, response)) is not None:
@@ -75,7 +77,7 @@ def _next_request(steps: LoginSteps, response: Any) -> LoginRequest | None:
 
 
 def offered_mechanisms(response: Any) -> str:
-    """Formats the mechanisms that a SaslHandshake response lists."""
+    """Formats the SASL mechanisms that a SaslHandshake response lists, such as `PLAIN, SCRAM-SHA-256`."""
     return ", ".join(sorted(map(in_one_line, response.mechanisms))) or "none"
 
 

@@ -29,11 +29,13 @@ _CLIENT_FINAL: Final = re.compile(rf"(c=({_BASE64}),r=({_PRINTABLE})(?:,{_EXTENS
 
 
 class BadScram(RemoteFailure, ValueError):
-    """A message that does not follow the RFC, or a proof that is wrong."""
+    """An error: a SCRAM message does not follow RFC 5802, or its proof is wrong."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientFirst:
+    """The first message of a SCRAM login, from the client: its user name and its nonce."""
+
     username: str
     nonce: str
     extensions: str = ""
@@ -43,7 +45,9 @@ class ClientFirst:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Parses the message. A client that demands channel binding is refused: none is offered here."""
+        """Parses the text of a client's first SCRAM message. A client that demands channel binding is rejected with
+        BadScram: none is offered here.
+        """
         found = _CLIENT_FIRST.fullmatch(text)
         if not found:
             raise BadScram("the client's first message is malformed")
@@ -54,38 +58,51 @@ class ClientFirst:
 
     @property
     def header(self) -> str:
-        """The GS2 header: channel binding and authorization id. The client repeats it in its last message."""
+        """The GS2 header of the client's first SCRAM message: channel binding and authorization id. The client repeats
+        it in its last message.
+        """
         return f"n,a={_escaped(self.authorization)}," if self.authorization else "n,,"
 
     @property
     def bare(self) -> str:
-        """The part that the proofs cover (RFC 5802: client-first-message-bare)."""
+        """The message without its GS2 header, which is the part that the proofs cover (RFC 5802:
+        client-first-message-bare).
+        """
         extensions = f",{self.extensions}" if self.extensions else ""
         return f"n={_escaped(self.username)},r={self.nonce}{extensions}"
 
     def text(self) -> str:
+        """Returns the text of the SCRAM message, as it is sent."""
         return self.header + self.bare
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerFirst:
+    """The server's challenge in a SCRAM login: the nonce of both sides, and the salt and iterations of the
+    credential.
+    """
+
     nonce: str
     salt: bytes
     iterations: int
 
     @classmethod
     def parse(cls, text: str) -> Self:
+        """Parses the text of a server's first SCRAM message. Raises BadScram."""
         found = re.fullmatch(r"(?:m=[^,]*,)?r=([\x21-\x2b\x2d-\x7e]+),s=([A-Za-z0-9/+=]+),i=([0-9]{1,9})(?:,.*)?", text)
         if not found:
             raise BadScram("the server's first message is malformed")
         return cls(nonce=found[1], salt=_decoded(found[2]), iterations=int(found[3]))
 
     def text(self) -> str:
+        """Returns the text of the SCRAM message, as it is sent."""
         return f"r={self.nonce},s={b64encode(self.salt).decode()},i={self.iterations}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientFinal:
+    """The last message of a SCRAM login from the client: the proof that it knows the password."""
+
     header: str
     """The GS2 header of the client's first message."""
     nonce: str
@@ -95,12 +112,13 @@ class ClientFinal:
 
     @classmethod
     def of(cls, first: ClientFirst, nonce: str) -> Self:
-        """Makes the message that is still to be proved."""
+        """Makes the client's last message without its proof, which is computed over this text."""
         channel = b64encode(first.header.encode()).decode()
         return cls(header=first.header, nonce=nonce, proof=b"", without_proof=f"c={channel},r={nonce}")
 
     @classmethod
     def parse(cls, text: str) -> Self:
+        """Parses the text of a client's last SCRAM message. Raises BadScram."""
         found = _CLIENT_FINAL.fullmatch(text)
         if not found:
             raise BadScram("the client's last message is malformed")
@@ -109,16 +127,20 @@ class ClientFinal:
         return cls(header=header, nonce=nonce, proof=_decoded(proof), without_proof=without_proof)
 
     def text(self) -> str:
+        """Returns the text of the SCRAM message, as it is sent."""
         return f"{self.without_proof},p={b64encode(self.proof).decode()}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerFinal:
+    """The last message of a SCRAM login: the server's signature, or None and an error if the login has failed."""
+
     signature: bytes | None
     error: str | None = None
 
     @classmethod
     def parse(cls, text: str) -> Self:
+        """Parses the text of a server's last SCRAM message. Raises BadScram."""
         if found := re.fullmatch(r"v=([A-Za-z0-9/+=]+)(?:,.*)?", text):
             return cls(signature=_decoded(found[1]))
         if found := re.fullmatch(r"e=([^,]*)(?:,.*)?", text):
@@ -126,12 +148,15 @@ class ServerFinal:
         raise BadScram("the server's last message is malformed")
 
     def text(self) -> str:
+        """Returns the text of the SCRAM message, as it is sent."""
         return f"e={self.error}" if self.signature is None else f"v={b64encode(self.signature).decode()}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Keys:
-    """The keys derived from a salted password: a server stores `stored` and `server`, a client computes all three."""
+    """The three SCRAM keys (ClientKey, StoredKey, ServerKey) that are derived from a salted password. A server stores
+    `stored` and `server`; a client computes all three.
+    """
 
     client: bytes = field(repr=False)
     stored: bytes = field(repr=False)
@@ -139,7 +164,7 @@ class Keys:
 
 
 def keys(mechanism: str, password: str, salt: bytes, iterations: int) -> Keys:
-    """Derives the keys from a password, as RFC 5802 does but for SASLprep."""
+    """Derives the SCRAM keys from a password, as RFC 5802 does but for SASLprep."""
     name = HASHES[mechanism]
     # Kafka leaves out the RFC's SASLprep (ScramFormatter.normalize).
     salted = hashlib.pbkdf2_hmac(name, password.encode(), salt, iterations)
@@ -149,21 +174,25 @@ def keys(mechanism: str, password: str, salt: bytes, iterations: int) -> Keys:
 
 
 def auth_message(first: ClientFirst, server_first: str, final_without_proof: str) -> bytes:
-    """Returns the AuthMessage of RFC 5802, which both proofs cover: the conversation so far."""
+    """Returns the AuthMessage of RFC 5802: the text of the exchange so far, over which both proofs are computed."""
     return f"{first.bare},{server_first},{final_without_proof}".encode()
 
 
 def client_proof(mechanism: str, client_keys: Keys, conversation: bytes) -> bytes:
+    """Returns the ClientProof of RFC 5802 over a `conversation`, which is an `auth_message`."""
     signature = hmac.digest(client_keys.stored, conversation, HASHES[mechanism])
     return bytes(a ^ b for a, b in zip(client_keys.client, signature, strict=True))
 
 
 def server_signature(mechanism: str, server_key: bytes, conversation: bytes) -> bytes:
+    """Returns the ServerSignature of RFC 5802 over a `conversation`, which is an `auth_message`."""
     return hmac.digest(server_key, conversation, HASHES[mechanism])
 
 
 def answer_challenge(mechanism: str, first: ClientFirst, password: str, server_first: str) -> tuple[ClientFinal, bytes]:
-    """Returns the client's last message, and the signature that only a server that knows the password can return."""
+    """Answers the server's challenge in a SCRAM login. Returns the client's last message, and the signature that only a
+    server that knows the password can return. Raises BadScram.
+    """
     challenge = ServerFirst.parse(server_first)
     if not challenge.nonce.startswith(first.nonce) or challenge.nonce == first.nonce:
         raise BadScram("the server's nonce does not continue ours")
@@ -178,8 +207,8 @@ def answer_challenge(mechanism: str, first: ClientFirst, password: str, server_f
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Credential:
-    """What a server stores of a password: enough to verify a client's proof, and to prove that it knows the password
-    too.
+    """A SCRAM credential: what a server stores of a password, enough to verify a client's proof and to prove that it
+    knows the password too.
     """
 
     salt: bytes
@@ -189,6 +218,7 @@ class Credential:
 
     @classmethod
     def of(cls, mechanism: str, password: str, salt: bytes, iterations: int) -> Self:
+        """Derives the credential from a password."""
         made = keys(mechanism, password, salt, iterations)
         return cls(salt=salt, iterations=iterations, stored=made.stored, server=made.server)
 
@@ -196,7 +226,9 @@ class Credential:
 def verify_proof(
     mechanism: str, credential: Credential, first: ClientFirst, challenge: ServerFirst, final: ClientFinal
 ) -> ServerFinal | None:
-    """Returns the server's last message if the client has proved that it knows the password, or None."""
+    """Verifies the client's proof in a SCRAM login. Returns the server's last message if the client has proved that it
+    knows the password, or None.
+    """
     conversation = auth_message(first, challenge.text(), final.without_proof)
     signature = hmac.digest(credential.stored, conversation, HASHES[mechanism])
     if len(final.proof) != len(signature):

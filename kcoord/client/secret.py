@@ -6,7 +6,7 @@ HIDDEN: Final = "***"
 
 
 class Secret:
-    """A text that is shown only by `reveal()`."""
+    """A password, key or token, hidden in repr, logs, errors and tracebacks: only `reveal()` returns the text."""
 
     __slots__ = ("_text",)
 
@@ -14,6 +14,7 @@ class Secret:
         self._text = text
 
     def reveal(self) -> str:
+        """Returns the secret text."""
         return self._text
 
     def __repr__(self) -> str:

@@ -11,7 +11,7 @@ TLS_VERSIONS: Final = ("TLSv1.2", "TLSv1.3")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tls:
-    """Certificates and keys as PEM text, whatever kind of store they came from."""
+    """The TLS settings of a client: trusted authorities, client certificate and key, as PEM text."""
 
     authorities: str | None = None
     """The trusted certificates; None means the system's."""
@@ -26,6 +26,8 @@ class Tls:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plain:
+    """The settings of a SASL login with PLAIN."""
+
     username: str
     password: Secret
 
@@ -34,6 +36,8 @@ class Plain:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scram:
+    """The settings of a SASL login with SCRAM."""
+
     mechanism: str
     """SCRAM-SHA-256 or SCRAM-SHA-512."""
     username: str
@@ -43,6 +47,10 @@ class Scram:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OAuthBearer:
+    """The settings of a SASL login with OAUTHBEARER. `token` returns a bearer token that is valid now; it is called for
+    every connection.
+    """
+
     token: Callable[[], Secret]
     """Returns a token that is valid now; called for every connection."""
     extensions: Mapping[str, str] = field(default_factory=dict, hash=False)
@@ -55,16 +63,14 @@ Sasl = Plain | Scram | OAuthBearer
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Security:
-    """The security settings for all brokers of a cluster. Kafka's security.protocol names the combination
-    in one word.
-    """
+    """The security settings of a client for all brokers of a cluster: TLS, a SASL login, both or none."""
 
     tls: Tls | None = None
     sasl: Sasl | None = None
 
     @property
     def protocol(self) -> str:
-        """PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL."""
+        """The combination as Kafka's security.protocol: PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL."""
         if self.sasl:
             return "SASL_SSL" if self.tls else "SASL_PLAINTEXT"
         return "SSL" if self.tls else "PLAINTEXT"

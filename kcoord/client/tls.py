@@ -18,11 +18,13 @@ _VERSIONS: Final = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion
 
 
 class BadTlsMaterial(InvalidInput, ValueError):
-    """A certificate or key that cannot be used."""
+    """An error: a certificate or private key of the client cannot be used."""
 
 
 def start_tls(connection: socket, host: str, tls: Tls, *, where: str) -> ssl.SSLSocket:
-    """Encrypts the connection. Raises TlsFailed, BadTlsMaterial, and OSError as sockets do."""
+    """Does the TLS handshake on a connected socket, and returns the encrypted one. Raises TlsFailed, BadTlsMaterial,
+    and OSError as sockets do.
+    """
     if not _is_host_name(host):
         raise TlsFailed(f"no certificate can be for {in_one_line(where)}: it is no name of a host")
     try:
@@ -43,7 +45,9 @@ def _is_host_name(host: str) -> bool:
 
 @lru_cache(maxsize=16)
 def context_of(tls: Tls) -> ssl.SSLContext:
-    """Returns the context, which all brokers of a cluster share: loading authorities takes longer than a handshake."""
+    """Returns the SSL context of a client, cached for all brokers of a cluster: loading authorities takes longer than a
+    handshake.
+    """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     # Java checks no more than the settings ask for; Python 3.13 would refuse authorities without key usages.
     context.verify_flags &= ~getattr(ssl, "VERIFY_X509_STRICT", 0)
@@ -61,7 +65,7 @@ def context_of(tls: Tls) -> ssl.SSLContext:
 
 
 def tls_failure(error: ssl.SSLError, tls: Tls, *, where: str) -> TlsFailed:
-    """Translates an error of OpenSSL to one that names what to check."""
+    """Translates an error of OpenSSL to a TlsFailed whose message names what an operator should check."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return TlsFailed(f"the certificate of {where} is not accepted: {_explain_verification_error(error)}")
     if isinstance(error, ssl.SSLEOFError | ssl.SSLZeroReturnError):
@@ -149,8 +153,8 @@ def _load_client_certificate(context: ssl.SSLContext, tls: Tls) -> None:
 
 @contextmanager
 def as_file(text: str) -> Iterator[str]:
-    """Yields the path of a file with this text, because Python's ssl takes a key only from a file. If possible it
-    touches no disk.
+    """Yields the path of a temporary file with this text, because Python's ssl takes a key only from a file. If
+    possible it touches no disk.
     """
     if hasattr(os, "memfd_create") and Path("/proc/self/fd").is_dir():
         with os.fdopen(os.memfd_create("kcoord"), "wb") as file:

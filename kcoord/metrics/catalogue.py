@@ -11,6 +11,8 @@ from kcoord.metrics.counts import Histogram
 
 
 class Kind(StrEnum):
+    """The type of a Prometheus metric."""
+
     COUNTER = "counter"
     GAUGE = "gauge"
     HISTOGRAM = "histogram"
@@ -18,7 +20,9 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Family:
-    """A metric family. `name` is its name in Prometheus, without the `_total` of counters."""
+    """A Prometheus metric family that kcoord exports. `name` is without the `_total` of counters; `about` is its help
+    text.
+    """
 
     name: str
     kind: Kind
@@ -27,12 +31,12 @@ class Family:
 
     @property
     def shown_name(self) -> str:
-        """The name in queries; for a histogram, without `_bucket`, `_sum` and `_count`."""
+        """The family's name in Prometheus queries; for a histogram, without `_bucket`, `_sum` and `_count`."""
         return f"{self.name}_total" if self.kind is Kind.COUNTER else self.name
 
 
 class Sample(NamedTuple):
-    """One value of a family; for a histogram, the whole histogram of one set of labels."""
+    """One value of a metric family with its label values; for a histogram, the whole histogram of one set of labels."""
 
     family: Family
     value: float | Histogram

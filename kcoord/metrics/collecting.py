@@ -18,20 +18,23 @@ _BOUNDS: Final = (*map(str, BUCKETS), "+Inf")
 
 
 class Source(Protocol):
-    """A server or proxy that provides samples."""
+    """The interface of a server or proxy whose metrics are exported."""
 
     @property
     def families(self) -> tuple[Family, ...]:
-        """The families to export, also those without a sample yet."""
+        """The metric families to export, also those without a sample yet."""
 
-    def samples(self) -> Iterable[Sample]: ...
+    def samples(self) -> Iterable[Sample]:
+        """Returns the current values of all metrics. It is called at each scrape."""
 
     def why_not_ready(self) -> str | None:
-        """Returns why clients cannot be served now; None if they can."""
+        """Returns why clients cannot be served now, for /readyz; None if they can."""
 
 
 def make_registry(source: Source, *, role: str, clock: Callable[[], float] = time.monotonic) -> CollectorRegistry:
-    """Makes a registry with the source's metrics and those of the process."""
+    """Makes the Prometheus registry that collects the source's samples at each scrape, and the metrics of the process.
+    `role` is the value of the label that tells a server from a proxy.
+    """
     registry = CollectorRegistry()
     registry.register(_SourceCollector(source, role, clock))
     ProcessCollector(registry=registry)

@@ -27,7 +27,7 @@ BUCKETS: Final = (
 
 
 class Histogram:
-    """A histogram of durations."""
+    """A histogram of durations in seconds, with the fixed buckets BUCKETS."""
 
     __slots__ = ("counts", "seconds")
 
@@ -36,16 +36,18 @@ class Histogram:
         self.seconds = 0.0
 
     def add(self, seconds: float, times: int = 1) -> None:
+        """Adds a duration in seconds, `times` times."""
         self.counts[bisect_left(BUCKETS, seconds)] += times
         self.seconds += seconds * times
 
     @property
     def count(self) -> int:
+        """How many durations were added."""
         return sum(self.counts)
 
 
 class OutcomeCounts:
-    """How many requests of one API ended with one error, or with none."""
+    """The counter of requests of one API that ended with one error code, or with none."""
 
     __slots__ = ("api", "error", "of_api", "total")
 
@@ -57,7 +59,7 @@ class OutcomeCounts:
 
 
 class ApiCounts:
-    """The counters of one API over all errors. Bytes include the length prefixes of frames."""
+    """The counters of one API over all error codes: durations, and bytes including the length prefixes of frames."""
 
     __slots__ = ("durations", "received_bytes", "sent_bytes")
 
@@ -68,7 +70,12 @@ class ApiCounts:
 
 
 class Tally:
-    """What to add each time that this reply answers a request of this size."""
+    """The amounts that one answer adds to the request counters each time it is sent: its error code, bytes and
+    committed offsets.
+
+    The fast path makes one per cached answer. `fresh` counts how often it was used since RequestCounts.on_sent was last
+    called.
+    """
 
     __slots__ = ("frame_bytes", "fresh", "offsets", "reply", "requests", "sent_bytes")
 
@@ -84,7 +91,7 @@ class Tally:
 
 
 class RequestCounts:
-    """All request counters, by API and error: their number is bounded by the protocol."""
+    """All request counters of a server, by API and error code: their number is bounded by the protocol."""
 
     def __init__(self) -> None:
         self.apis: dict[str, ApiCounts] = {}
@@ -93,6 +100,7 @@ class RequestCounts:
         self._requests: dict[tuple[str, str], OutcomeCounts] = {}
 
     def of(self, api: str, error: str) -> OutcomeCounts:
+        """Returns the counter of one API and error code, and creates it at first use."""
         found = self._requests.get((api, error))
         if found is None:
             of_api = self.apis.setdefault(api, ApiCounts())
@@ -100,7 +108,9 @@ class RequestCounts:
         return found
 
     def on_sent(self, seconds: float) -> None:
-        """Adds up the tallies whose answers have been sent, `seconds` after their requests arrived."""
+        """Adds the fresh tallies to the counters, when their answers have been sent `seconds` after the requests
+        arrived.
+        """
         bucket = bisect_left(BUCKETS, seconds)
         for tally in self.fresh:
             times, tally.fresh = tally.fresh, 0
@@ -116,7 +126,7 @@ class RequestCounts:
         self.fresh.clear()
 
     def answered(self, requests: OutcomeCounts, seconds: float, *, received_bytes: int, sent_bytes: int) -> None:
-        """Adds one request with a duration of its own."""
+        """Counts one request that was answered after `seconds`, without a tally."""
         requests.total += 1
         requests.of_api.received_bytes += received_bytes
         requests.of_api.sent_bytes += sent_bytes
@@ -131,7 +141,9 @@ NO_TALLY: Final = Tally(object(), OutcomeCounts("", "", ApiCounts()), frame_byte
 
 
 class JournalCounts:
-    """The counters of the groups' log."""
+    """The counters of the log of __consumer_offsets: writes, compactions, and reading it to know groups again.
+    `facts_read` counts groups, and offsets that were committed together.
+    """
 
     __slots__ = (
         "compacted_bytes",

@@ -29,7 +29,9 @@ Handler = Callable[[web.Request], Awaitable[web.Response]]
 
 
 class MetricsServer:
-    """Serves the metrics of a source within `async with`, and closes the socket at its end."""
+    """An HTTP server of the metrics of a source, for Prometheus. It serves within `async with`, and closes the socket
+    at its end.
+    """
 
     def __init__(
         self, listening: socket.socket, source: Source, *, role: str, request_timeout: float = REQUEST_TIMEOUT

@@ -34,7 +34,9 @@ _ANNOUNCES_BODY: Final = re.compile(
 
 
 class BoundedConnections:
-    """Makes the protocol of each new connection, and closes the oldest if there are too many."""
+    """The asyncio protocol factory of the metrics server's HTTP connections. It bounds their number: one too many
+    closes the oldest.
+    """
 
     def __init__(
         self, server: web.Server, *, max_connections: int = MAX_CONNECTIONS, request_timeout: float = REQUEST_TIMEOUT
@@ -51,7 +53,7 @@ class BoundedConnections:
         return len(self._open)
 
     def opened(self, connection: "_Connection") -> None:
-        """Registers a connection; the oldest one is closed to make room for it."""
+        """Registers a connection that was just made; if there are too many, the oldest one is closed."""
         if len(self._open) >= self._max_connections:
             oldest = next(iter(self._open))
             del self._open[oldest]
@@ -59,7 +61,7 @@ class BoundedConnections:
         self._open[connection] = None
 
     def closed(self, connection: "_Connection") -> None:
-        """Forgets a connection, if it was not closed to make room."""
+        """Unregisters a connection that is closed."""
         self._open.pop(connection, None)
 
 

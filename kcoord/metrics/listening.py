@@ -7,28 +7,32 @@ from kcoord.exceptions import LocalFailure
 
 
 class CannotListen(LocalFailure, RuntimeError):
-    """The port is taken, or the host is not an address of this machine."""
+    """An error: the metrics server cannot bind its port, because it is taken or the host is not an address of this
+    machine.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoint:
-    """Host and port of the metrics server."""
+    """The host and port on which the metrics server listens."""
 
     host: str
     port: int
 
 
 def format_endpoint(endpoint: Endpoint) -> str:
+    """Formats host:port, with brackets around an IPv6 address."""
     return f"[{endpoint.host}]:{endpoint.port}" if ":" in endpoint.host else f"{endpoint.host}:{endpoint.port}"
 
 
 def endpoint_of(listening: socket.socket) -> Endpoint:
+    """Returns the host and port that a listening socket is bound to."""
     host, port = listening.getsockname()[:2]
     return Endpoint(host=host, port=port)
 
 
 def listen_on(endpoint: Endpoint) -> socket.socket:
-    """Opens a listening socket; port 0 takes a free one. Raises CannotListen."""
+    """Opens a listening socket for the metrics server; port 0 takes a free one. Raises CannotListen."""
     try:
         family, kind, _, _, address = socket.getaddrinfo(endpoint.host, endpoint.port, type=socket.SOCK_STREAM)[0]
         listening = socket.socket(family, kind)

@@ -20,7 +20,7 @@ _REST: Final = 4.0  # the pause before the next page, as a multiple of the time 
 
 
 class Pages:
-    """Renders a registry in the formats that clients accept."""
+    """Renders the pages of /metrics from a registry, rate-limited, in the Prometheus formats that clients accept."""
 
     def __init__(
         self,
@@ -35,12 +35,16 @@ class Pages:
         self._rests_until = 0.0
 
     async def page(self, accept: str) -> Page:
+        """Returns the body and content type of a /metrics page for an Accept header. Concurrent requests share one
+        page.
+        """
         encode, content_type = choose_format(accept)
         if content_type not in self._pending:
             self._pending[content_type] = asyncio.create_task(self._make(encode, content_type))
         return await asyncio.shield(self._pending[content_type])  # other requests may wait for it
 
     def close(self) -> None:
+        """Cancels the rendering of pages that clients wait for."""
         for task in self._pending.values():
             task.cancel()
 
@@ -57,7 +61,9 @@ class Pages:
 
 
 def choose_format(accept: str) -> tuple[Encode, str]:
-    """Returns the encoder and content type for an Accept header; those of plain text if it cannot be parsed."""
+    """Returns Prometheus's encoder and content type for an Accept header; those of plain text if it cannot be
+    parsed.
+    """
     try:
         encode, content_type = choose_encoder(accept)
     except (TypeError, ValueError):  # versions that prometheus_client cannot compare, such as 1.x or a

@@ -4,7 +4,7 @@ from enum import StrEnum
 
 
 class CloseReason(StrEnum):
-    """Why a connection was closed."""
+    """Why a server or proxy closed a connection of a client: the values of a metric's label."""
 
     CLIENT = "client"
     IDLE = "idle"

@@ -44,19 +44,19 @@ _REFUSED: Final = "clients that check it will refuse it"
 
 
 class BadCertificate(CorruptData, ValueError):
-    """Bytes that are no certificate, which OpenSSL would not have accepted."""
+    """An error: bytes that are no X.509 certificate, which OpenSSL would not have accepted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListenerCertificate:
-    """The parts of a listener's certificate that clients verify, and whether they are likely to accept it."""
+    """The parts of a listener's TLS certificate that clients verify: its validity period and its host names."""
 
     begins_at: datetime
     ends_at: datetime
     hosts: tuple[str, ...]
 
     def time_problem(self, now: datetime) -> str | None:
-        """Returns what is wrong with its validity period now, or soon; None if nothing is."""
+        """Describes what is wrong with the validity period now, or soon; None if nothing is."""
         if now < self.begins_at:
             return f"is not valid before {_format_time(self.begins_at)}: {_REFUSED}"
         if now > self.ends_at:
@@ -66,12 +66,13 @@ class ListenerCertificate:
         return None
 
     def host_problem(self, host: str) -> str | None:
-        """Returns what is wrong with it for clients that connect to this host; None if nothing is."""
+        """Describes why clients that connect to this host would reject the certificate; None if they would not."""
         is_covered = any(_covers(held.lower(), _normalized(host)) for held in self.hosts)
         return None if is_covered else self._not_for(host)
 
     def domain_problem(self, domain: str) -> str | None:
-        """Returns what is wrong with it for brokers named b0.DOMAIN, b1.DOMAIN and so on; None if nothing is.
+        """Describes why clients would reject the certificate for brokers named b0.DOMAIN, b1.DOMAIN and so on; None if
+        they would not.
 
         The broker ids are not known yet, so a certificate for one of these names is enough.
         """
@@ -88,7 +89,9 @@ class ListenerCertificate:
 
 
 def subject_of(certificate: bytes) -> str:
-    """Returns the distinguished name of a certificate's subject. The certificate is DER. Raises BadCertificate."""
+    """Returns the distinguished name of a certificate's subject, formatted as Java does. The certificate is DER. Raises
+    BadCertificate.
+    """
     try:
         _serial, _algorithm, _issuer, _validity, subject = _fields(certificate)[:5]
         return ",".join(map(_relative_name, reversed(list(elements(subject.content)))))
@@ -97,7 +100,7 @@ def subject_of(certificate: bytes) -> str:
 
 
 def listener_certificate(chain: str) -> ListenerCertificate:
-    """Reads the first certificate of a PEM chain. Raises BadCertificate."""
+    """Parses the first certificate of a PEM chain: the listener's own. Raises BadCertificate."""
     end = "-----END CERTIFICATE-----"
     try:
         fields = _fields(ssl.PEM_cert_to_DER_cert(chain.partition(end)[0] + end))

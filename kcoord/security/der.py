@@ -12,7 +12,7 @@ _CENTURY_ENDS: Final = "50"  # a year of two digits is 1950 to 2049
 
 
 class Element(NamedTuple):
-    """A DER element: its tag, its content, and all of its bytes."""
+    """An element of DER (the encoding of X.509 certificates): its tag, its content, and all of its bytes."""
 
     tag: int
     content: bytes
@@ -20,7 +20,9 @@ class Element(NamedTuple):
 
 
 def elements(content: bytes) -> Iterator[Element]:
-    """Yields the elements in `content`. Raises ValueError or IndexError, as all functions of this module."""
+    """Parses DER bytes, and yields the elements in them. Raises ValueError or IndexError, as all functions of this
+    module.
+    """
     position = 0
     while position < len(content):
         tag, size, start = content[position], content[position + 1], position + 2
@@ -34,6 +36,7 @@ def elements(content: bytes) -> Iterator[Element]:
 
 
 def only(content: bytes, tag: int) -> Element:
+    """Parses DER bytes that must be exactly one element of this tag, and returns it. Raises ValueError otherwise."""
     (element,) = elements(content)
     if element.tag != tag:
         raise ValueError("another element was expected")
@@ -41,6 +44,7 @@ def only(content: bytes, tag: int) -> Element:
 
 
 def time_of(element: Element) -> datetime:
+    """Parses a DER element that is a UTCTime or a GeneralizedTime. Raises ValueError otherwise."""
     text = element.content.decode("ascii")
     if len(text) != _TIMES.get(element.tag):
         raise ValueError("a time was expected")
@@ -50,7 +54,7 @@ def time_of(element: Element) -> datetime:
 
 
 def dotted(content: bytes) -> str:
-    """Returns an object identifier in dotted form, such as 2.5.4.3."""
+    """Formats the content of a DER object identifier in dotted form, such as 2.5.4.3."""
     first, *others = _base_128(content)
     top = min(first // 40, 2)
     return ".".join(map(str, (top, first - 40 * top, *others)))

@@ -6,7 +6,9 @@ FileFingerprint = tuple[int, int, int]
 
 
 def fingerprint_of(path: Path) -> FileFingerprint | None:
-    """Returns a value that changes with the file; None if it does not exist. Take it before reading the file."""
+    """Returns a value (from the file's time, size and inode) that changes when the file does; None if it does not
+    exist. Take it before reading the file.
+    """
     try:
         found = path.stat()
     except OSError:

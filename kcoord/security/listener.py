@@ -15,7 +15,7 @@ ANONYMOUS: Final = "User:ANONYMOUS"
 
 
 class ClientAuth(StrEnum):
-    """Whether a client has to present a certificate: Kafka's ssl.client.auth."""
+    """Whether a client has to present a TLS certificate: Kafka's ssl.client.auth."""
 
     NONE = "none"
     REQUESTED = "requested"
@@ -37,7 +37,9 @@ class ListenerTls:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sasl:
-    """The offered SASL mechanisms, and a function that returns the users, which is called at every login."""
+    """The SASL settings of a listener: the offered mechanisms, and a function that returns the users and is called at
+    every login.
+    """
 
     mechanisms: tuple[str, ...]
     users: "Callable[[], Users]"
@@ -45,17 +47,17 @@ class Sasl:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listener:
-    """The security settings of a listener."""
+    """The security settings of a listener of a server or a proxy: TLS, a SASL login, both or none."""
 
     tls: ListenerTls | None = None
     sasl: Sasl | None = None
 
     @property
     def is_open(self) -> bool:
-        """Whether clients are admitted without TLS and without a login."""
+        """Whether clients may connect without TLS and without a login."""
         return self.tls is None and self.sasl is None
 
     @property
     def names_clients(self) -> bool:
-        """Whether clients can have a principal other than ANONYMOUS."""
+        """Whether clients can be authenticated here, so that their principal is not always ANONYMOUS."""
         return self.sasl is not None or (self.tls is not None and self.tls.client_auth is not ClientAuth.NONE)

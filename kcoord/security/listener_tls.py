@@ -19,7 +19,7 @@ _CLIENT_AUTH: Final = {
 
 
 class BadListenerTls(InvalidInput, ValueError):
-    """A certificate or key that a listener cannot use."""
+    """An error: a certificate or private key that a listener cannot use."""
 
 
 class _Handshake(ssl.SSLObject):
@@ -50,7 +50,7 @@ class _Context(ssl.SSLContext):
 
 
 def server_context(tls: ListenerTls) -> ssl.SSLContext:
-    """Makes the SSL context of a listener. Raises BadListenerTls."""
+    """Makes the SSL context of a listener, for the server's side of TLS. Raises BadListenerTls."""
     context = _Context(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.sni_callback = _store_server_name
@@ -63,7 +63,9 @@ def server_context(tls: ListenerTls) -> ssl.SSLContext:
 
 
 def principal_of(transport: Any) -> str:
-    """Returns the client's principal: the subject of its certificate, or ANONYMOUS if it presented none."""
+    """Returns the principal of a TLS client, such as `User:CN=app`: the subject of its certificate, or ANONYMOUS if it
+    presented none.
+    """
     connection = transport.get_extra_info("ssl_object")
     certificate = connection.getpeercert(binary_form=True) if connection else None
     return f"User:{subject_of(certificate)}" if certificate else ANONYMOUS
@@ -76,7 +78,7 @@ def server_name_of(transport: Any) -> str | None:
 
 
 def handshake_refusal(error: BaseException) -> Refused | None:
-    """Returns why a handshake failed; None if the client merely disconnected, as a port scan does."""
+    """Returns why a listener's TLS handshake failed; None if the client merely disconnected, as a port scan does."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return _certificate_refusal(error)
     if isinstance(error, ssl.SSLEOFError | ssl.SSLZeroReturnError):
@@ -90,7 +92,7 @@ def handshake_refusal(error: BaseException) -> Refused | None:
 
 
 def tls_alert(error: BaseException) -> bytes:
-    """Returns the TLS alert of a failed handshake, to be sent to the client; empty if there is none."""
+    """Returns the bytes of the TLS alert of a failed handshake, to be sent to the client; empty if there is none."""
     alert: bytes = getattr(error, _ALERT, b"")
     return alert
 

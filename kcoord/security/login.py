@@ -56,30 +56,34 @@ _MAX_API_VERSIONS: Final = 3
 
 
 class Send(NamedTuple):
-    """Send these pieces and continue reading."""
+    """An outcome of a login step: send these bytes to the client, and continue to read frames."""
 
     pieces: list[bytes]
 
 
 class AnswerApiVersions(NamedTuple):
-    """Answer an ApiVersions request; the caller does so, since the answer depends on the server, not on the login."""
+    """An outcome of a login step: answer the client's ApiVersions request. The caller does so, since the answer depends
+    on the server, not on the login.
+    """
 
 
 class Check(NamedTuple):
-    """Run `work` in a thread, and pass its result to `Login.checked`."""
+    """An outcome of a login step: verify a password by running `work` in a thread, since that takes milliseconds, and
+    pass its result to `Login.checked`.
+    """
 
     work: Callable[[], bool]
 
 
 class LoggedIn(NamedTuple):
-    """The client is authenticated; send these pieces."""
+    """An outcome of a login step: the client is authenticated as this principal; send these bytes."""
 
     pieces: list[bytes]
     principal: str
 
 
 class Refuse(NamedTuple):
-    """The login failed: send these pieces after a delay, then close."""
+    """An outcome of a login step: the login failed. Send these bytes after a delay, then close the connection."""
 
     pieces: list[bytes]
     refused: Refused
@@ -89,6 +93,10 @@ Outcome = Send | AnswerApiVersions | Check | LoggedIn | Refuse
 
 
 class State(StrEnum):
+    """The states of a SASL login: before the mechanism is chosen, while tokens come, while a password is verified, and
+    the two ends.
+    """
+
     BEGINNING = "beginning"
     TOKENS = "tokens"
     CHECKING = "checking"
@@ -106,7 +114,9 @@ _NEXT: Final = {
 
 
 class Login:
-    """The login of one connection."""
+    """The server's half of the SASL login of one connection, without I/O. Each frame of the client leads to an outcome,
+    which the caller carries out.
+    """
 
     def __init__(
         self,
@@ -128,7 +138,7 @@ class Login:
         self._scram: tuple[scram.ClientFirst, scram.Credential, scram.ServerFirst] | None = None
 
     def receive(self, frame: bytes) -> Outcome:
-        """Processes a frame; no frame makes it raise an exception."""
+        """Processes a frame of the client, and returns what to do next. No frame makes it raise an exception."""
         assert self.state in (State.BEGINNING, State.TOKENS), "nothing is read meanwhile, nor afterwards"
         try:
             return self._begin(frame) if self.state is State.BEGINNING else self._receive_token(frame)
@@ -136,7 +146,7 @@ class Login:
             return self._refuse(Refusal.MALFORMED, "a malformed request")
 
     def checked(self, is_right: bool) -> Outcome:
-        """Continues after the work of Check is done."""
+        """Continues after a Check with its result, whether the password is right, and returns what to do next."""
         assert self.state is State.CHECKING
         return self._succeed(b"") if is_right else self._fail()
 

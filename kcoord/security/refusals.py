@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 
 class Refusal(StrEnum):
-    """Why a client was refused."""
+    """Why a listener rejected a client before or during its login: the values of a metric's label."""
 
     NOT_TLS = "not-tls"
     """Plaintext, or anything else that is not TLS, on a TLS port."""
@@ -31,7 +31,7 @@ class Refusal(StrEnum):
 
 
 class Refused(NamedTuple):
-    """A client that was refused. `about` is safe to log: it contains no secrets."""
+    """The reason why a listener rejected a client. `about` is safe to log: it contains no secrets."""
 
     why: Refusal
     about: str

@@ -31,7 +31,9 @@ _MAX_CACHED_NAME: Final = 255
 
 
 class Operation(IntEnum):
-    """Kafka's AclOperation, with its codes, which are also the bits of authorized operations in responses."""
+    """An operation that authorization rules allow or deny: Kafka's AclOperation, with its codes, which are also the
+    bits of authorized operations in responses.
+    """
 
     ALL = 2
     READ = 3
@@ -47,7 +49,7 @@ class Operation(IntEnum):
 
 
 class Kind(IntEnum):
-    """The kind of a resource: Kafka's ResourceType, with its codes."""
+    """The kind of a resource that authorization rules protect: Kafka's ResourceType, with its codes."""
 
     TOPIC = 2
     GROUP = 3
@@ -83,12 +85,15 @@ _IMPLIED_BY: Final[Mapping[Operation, frozenset[Operation]]] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pattern:
-    """A pattern of resource names: one name, all with a prefix, or all."""
+    """A pattern of resource names in an authorization rule, like an ACL's: one name, all names with a prefix, or all
+    (the empty prefix).
+    """
 
     name: str
     is_prefix: bool = False
 
     def matches(self, name: str) -> bool:
+        """Whether a resource of this name matches the pattern."""
         return name.startswith(self.name) if self.is_prefix else name == self.name
 
     def __str__(self) -> str:
@@ -100,7 +105,9 @@ ANY: Final = Pattern(name="", is_prefix=True)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """One line of a file of rules."""
+    """One authorization rule, which allows or denies operations on resources to a principal, like an ACL. `line` is its
+    line in the file of rules.
+    """
 
     line: int
     is_denial: bool
@@ -111,10 +118,13 @@ class Rule:
     host: str | None = None  # None matches every host
 
     def concerns(self, principal: str, host: str) -> bool:
+        """Whether the authorization rule is for this principal and host, or for everybody."""
         return self.principal in (principal, EVERYBODY) and self.host in (host, None)
 
     def decides(self, operation: Operation, name: str) -> bool:
-        """Whether the rule matches this operation and name; kind and principal are matched elsewhere."""
+        """Whether the authorization rule matches this operation and resource name; kind and principal are matched
+        elsewhere.
+        """
         return self._covers(operation) and self.pattern.matches(name)
 
     def _covers(self, operation: Operation) -> bool:
@@ -125,7 +135,9 @@ class Rule:
 
 
 class Verdict(NamedTuple):
-    """Whether an operation is allowed, and the line of the deciding rule; None if no rule matches."""
+    """An authorization decision: whether an operation is allowed, and the line of the rule that decided it. The line is
+    None if no rule matches, so that the operation is denied.
+    """
 
     is_allowed: bool
     line: int | None
@@ -133,19 +145,21 @@ class Verdict(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """The rules in a file. `super_users` maps principals to their lines."""
+    """All authorization rules of a file. `super_users` maps principals that may do everything to their lines."""
 
     rules: tuple[Rule, ...] = ()
     super_users: Mapping[str, int] = field(default_factory=dict)
 
     def rights_of(self, principal: str, host: str) -> "Rights":
-        """Returns the rights of a principal at a host, which is an address such as 127.0.0.1."""
+        """Returns what a principal that connects from a host, an address such as 127.0.0.1, may do."""
         concerned = [rule for rule in self.rules if rule.concerns(principal, host)]
         return Rights(concerned, self.super_users.get(principal))
 
 
 class Rights:
-    """The rules for one principal at one host."""
+    """The permissions of one principal that connects from one host: the authorization rules that concern it, with a
+    cache of decisions.
+    """
 
     __slots__ = ("_decisions", "_rules", "_super_line")
 
@@ -155,7 +169,7 @@ class Rights:
         self._decisions: dict[tuple[Operation, Kind, str], bool] = {}
 
     def may(self, operation: Operation, kind: Kind, name: str) -> bool:
-        """Whether the operation is allowed; decisions are cached."""
+        """Whether the operation on the resource of this name is allowed; decisions are cached."""
         key = (operation, kind, name)
         decided = self._decisions.get(key)
         if decided is None:
@@ -167,7 +181,9 @@ class Rights:
         return decided
 
     def verdict(self, operation: Operation, kind: Kind, name: str) -> Verdict:
-        """Returns the decision with its line: of several deciding rules the first."""
+        """Decides whether the operation on the resource is allowed, and by which line: a denial counts before an
+        allowance, and of several deciding rules the first.
+        """
         if self._super_line is not None:
             return Verdict(is_allowed=True, line=self._super_line)
         deciding = [rule for rule in self._rules[kind] if rule.decides(operation, name)]
@@ -177,7 +193,9 @@ class Rights:
         return Verdict(is_allowed=bool(deciding), line=deciding[0].line if deciding else None)
 
     def may_some(self, operation: Operation, kind: Kind) -> bool:
-        """Whether the operation is allowed for any name, existing or not (Authorizer.authorizeByResourceType)."""
+        """Whether the operation is allowed on any resource of this kind, existing or not
+        (Authorizer.authorizeByResourceType).
+        """
         if self._super_line is not None:
             return True
         allowing = list(self._patterns(operation, kind, is_denial=False))
@@ -185,7 +203,7 @@ class Rights:
         return any(not _is_covered(pattern, denying) for pattern in allowing)
 
     def operations(self, kind: Kind, name: str) -> int:
-        """Returns all allowed operations as the bits of Kafka's authorized operations."""
+        """Returns all operations that are allowed on a resource, as the bit field of Kafka's authorized operations."""
         return sum(1 << operation for operation in OPERATIONS[kind] if self.may(operation, kind, name))
 
     def _patterns(self, operation: Operation, kind: Kind, *, is_denial: bool) -> Iterator[Pattern]:

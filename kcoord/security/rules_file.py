@@ -40,7 +40,7 @@ _MAX_BYTES: Final = 16 * 1024 * 1024
 
 
 class BadRules(InvalidInput, ValueError):
-    """A file of rules that cannot be used; the message states the line and what is wrong there."""
+    """An error: a file of authorization rules cannot be used. The message states the line and what is wrong there."""
 
 
 class _BadLine(InvalidInput):
@@ -56,7 +56,7 @@ class _Word(NamedTuple):
 
 
 class RulesFile:
-    """The rules of a file that may change while it is in use."""
+    """The authorization rules of a file that may change while it is in use. `rules` are those in force."""
 
     def __init__(self, path: Path) -> None:
         """Reads the file. Raises BadRules."""
@@ -78,12 +78,12 @@ class RulesFile:
 
 
 def read_rules_file(path: Path) -> Rules:
-    """Reads the rules in a file. Raises BadRules."""
+    """Reads and parses a file of authorization rules. Raises BadRules."""
     return read_rules(rules_text(path), str(path))
 
 
 def rules_text(path: Path) -> str:
-    """Returns the file's text. Raises BadRules."""
+    """Reads the text of a file of authorization rules. Raises BadRules."""
     try:
         with path.open("rb") as file:
             content = file.read(_MAX_BYTES + 1)
@@ -99,7 +99,7 @@ def rules_text(path: Path) -> str:
 
 
 def read_rules(text: str, name: str) -> Rules:
-    """Parses the text of a file; `name` is for error messages. Raises BadRules."""
+    """Parses the text of a file of authorization rules; `name` is for error messages. Raises BadRules."""
     rules: list[Rule] = []
     super_users: dict[str, int] = {}
     for number, line in enumerate(text.split("\n"), start=1):
@@ -117,7 +117,9 @@ def read_rules(text: str, name: str) -> Rules:
 
 
 def operation_named(text: str) -> Operation:
-    """Parses an operation such as `describe-configs`, in any case, also with Kafka's underscores. Raises BadRules."""
+    """Parses the name of an operation such as `describe-configs`, in any case, also with Kafka's underscores. Raises
+    BadRules.
+    """
     try:
         return Operation[text.upper().replace("-", "_")]
     except KeyError:
@@ -125,17 +127,19 @@ def operation_named(text: str) -> Operation:
 
 
 def possible_operations(kind: Kind) -> list[Operation]:
-    """Returns the operations that rules may name for a kind."""
+    """Returns the operations that authorization rules may name for a kind of resource."""
     return [*OPERATIONS[kind], *([Operation.DELETE] if kind is Kind.CLUSTER else [])]
 
 
 def word_of(operation: Operation) -> str:
-    """Formats an operation as it is written in a file."""
+    """Formats an operation as a file of rules names it, such as `describe-configs`."""
     return operation.name.lower().replace("_", "-")
 
 
 def address_of(text: str) -> str:
-    """Normalizes an address for comparison: an IPv4-mapped IPv6 address becomes IPv4. Raises ValueError."""
+    """Normalizes the text of an IP address for comparison: an IPv4-mapped IPv6 address becomes IPv4. Raises
+    ValueError.
+    """
     address = ip_address(text)
     if isinstance(address, IPv6Address):
         if address.scope_id:

@@ -13,12 +13,18 @@ AUTHENTICATE_VERSIONS: Final = range(3)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HandshakeReply:
+    """The reply to a SaslHandshake request: the mechanisms that are offered."""
+
     error_code: ErrorCode = ErrorCode.none
     mechanisms: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuthenticateReply:
+    """The reply to a SaslAuthenticate request, with the server's SASL token in `auth_bytes`. `session_lifetime` is in
+    seconds.
+    """
+
     error_code: ErrorCode = ErrorCode.none
     error_message: str | None = None
     auth_bytes: bytes = b""

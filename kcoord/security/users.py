@@ -51,34 +51,37 @@ Credentials = Mapping[str, Credential]
 
 
 class BadUsers(InvalidInput, ValueError):
-    """A file that cannot be used, an invalid user name, or a user that does not exist."""
+    """An error: a file of users cannot be used, a user name is invalid, or a user does not exist."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Users:
-    """The users that may log in."""
+    """The users that may log in by SASL, with their SCRAM credentials. `decoy` is a secret for made-up credentials of
+    unknown names.
+    """
 
     by_name: Mapping[str, Credentials] = field(default_factory=lambda: MappingProxyType({}), repr=False)
     decoy: bytes = field(repr=False)
 
     @classmethod
     def nobody(cls) -> Self:
+        """Returns an empty set of users."""
         return cls(decoy=secrets.token_bytes(_DECOY_BYTES))
 
     def credential(self, name: str, mechanism: str) -> Credential:
-        """Returns the user's credential; for an unknown name, one that no password matches."""
+        """Returns the user's SCRAM credential; for an unknown name, one that no password matches."""
         known = self.by_name.get(name)
         decoy = self._decoy(name, mechanism)  # always computed, so that timing does not reveal which names exist
         return known[mechanism] if known else decoy
 
     def is_password(self, name: str, password: Secret) -> bool:
-        """Whether this is the user's password. It takes milliseconds, because of the iterations."""
+        """Whether this is the user's password. The check takes milliseconds, because of the iterations of SCRAM."""
         expected = self.credential(name, _CHECK_MECHANISM)
         made = keys(_CHECK_MECHANISM, password.reveal(), expected.salt, expected.iterations)
         return hmac.compare_digest(made.stored, expected.stored)
 
     def with_user(self, name: str, password: Secret, *, iterations: int = DEFAULT_ITERATIONS) -> Self:
-        """Returns users with this one added, or with a new password. Raises BadUsers."""
+        """Returns a copy with this user added, or with the user's new password. Raises BadUsers."""
         if not name or not name.isprintable() or len(name.encode()) > MAX_NAME_BYTES:
             raise BadUsers(f"a user's name has 1 to {MAX_NAME_BYTES} printable characters, not {in_one_line(name)!r}")
         if not password or "\0" in password.reveal():
@@ -90,7 +93,7 @@ class Users:
         return replace(self, by_name={**self.by_name, name: made})
 
     def without(self, name: str) -> Self:
-        """Returns users without this one. Raises BadUsers if there is no such user."""
+        """Returns a copy without this user. Raises BadUsers if there is no such user."""
         if name not in self.by_name:
             raise BadUsers(f"there is no user {in_one_line(name)!r}")
         return replace(self, by_name={other: made for other, made in self.by_name.items() if other != name})
@@ -117,7 +120,7 @@ class Users:
 
 
 class UsersFile:
-    """A file of users that may change while it is in use. Raises BadUsers if it cannot be read at first."""
+    """A file of users that may change while it is in use; the constructor raises BadUsers if it cannot be read."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -125,7 +128,9 @@ class UsersFile:
         self._users = read_users(path)
 
     def current(self) -> Users:
-        """Returns the current users. If the file has become unreadable, the previous users stay, with one log line."""
+        """Returns the current users, read again if the file has changed. If it has become unreadable, the previous
+        users stay, with one log line.
+        """
         fingerprint = fingerprint_of(self._path)
         if fingerprint != self._fingerprint:
             self._fingerprint = fingerprint
@@ -139,7 +144,9 @@ class UsersFile:
 
 
 def read_users(path: Path) -> Users:
-    """Reads a file of users. Raises BadUsers, with a message of one line that contains nothing of a credential."""
+    """Reads a file of users and their credentials. Raises BadUsers, with a message of one line that contains nothing of
+    a credential.
+    """
     try:
         return _parsed(_json(path.read_bytes()))
     except OSError as error:
@@ -151,7 +158,8 @@ def read_users(path: Path) -> Users:
 
 @contextmanager
 def editing_users(path: Path) -> Iterator[list[Users]]:
-    """Yields a list with the users as its one element, to be replaced; the file is written when the block ends.
+    """Opens a file of users for a change: yields a list with the users as its one element, to be replaced, and writes
+    the file when the block ends.
 
     A lock lets only one process at a time change the file.
     """
@@ -172,7 +180,7 @@ def editing_users(path: Path) -> Iterator[list[Users]]:
 
 
 def is_open_to_others(path: Path) -> bool:
-    """Whether others than its owner may read it: with a credential, passwords can be tried offline."""
+    """Whether others than its owner may read the file: with a credential, passwords can be tried offline."""
     return bool(path.stat().st_mode & 0o077)
 
 

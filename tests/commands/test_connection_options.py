@@ -187,7 +187,7 @@ def test_a_command_that_is_proposed_has_the_options_again_but_for_secrets() -> N
     @connection_options
     @click.pass_context
     def proposing(ctx: click.Context) -> None:
-        click.echo(f"kcoord{options.as_given(ctx)}")
+        click.echo(f"kcoord{options.format_cluster_options(ctx)}")
 
     arguments = ["-b", "h:1", "--command-config", "my file", "-X", "client.id=a b", "-X", "sasl.password=geheim"]
     done = CliRunner().invoke(proposing, [*arguments, "-X", "ssl.key.password=env:KEY"], catch_exceptions=False)

@@ -26,6 +26,8 @@ COLUMN_MEANINGS: Final = (
 
 
 def forecast_cell(forecast: Forecast) -> Cell | None:
+    """Formats the forecast of a lag for the screen: the time until the group has caught up, or a word such as steady;
+    None if unknown."""
     match forecast.outlook:
         case Outlook.UNKNOWN:
             return None
@@ -42,7 +44,7 @@ def forecast_cell(forecast: Forecast) -> Cell | None:
 
 
 def forecast_word(forecast: Forecast) -> str:
-    """Formats a forecast as one word, for lines of key=value."""
+    """Formats the forecast of a lag as one word, for lines of key=value."""
     match forecast.outlook:
         case Outlook.UNKNOWN:
             return "?"
@@ -55,17 +57,19 @@ def forecast_word(forecast: Forecast) -> str:
 
 
 def format_behind(behind: TimeLag | None) -> str | None:
+    """Formats a lag in time, such as `>2m 5s` if only a lower bound is known; None if nothing is known."""
     if behind is None:
         return None
     return f"{'>' if behind.is_at_least else ''}{format_duration(behind.seconds)}"
 
 
 def format_rate(per_second: float | None) -> str | None:
+    """Formats a rate in records per second, without its unit; None if unknown."""
     return None if per_second is None else rate_text(per_second).removesuffix("/s")
 
 
 def short_change(change: GroupChange) -> str:
-    """Formats a change with a short name of the member, for narrow screens."""
+    """Formats a change of a group with a short name of the member, for narrow screens."""
     return f"{_short_member(change.member)} {change.predicate}" if change.member else change.text
 
 

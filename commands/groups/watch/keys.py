@@ -12,7 +12,7 @@ Kind = TypeVar("Kind")
 
 
 class Sort(StrEnum):
-    """The sort orders of groups; the first one is the default."""
+    """The orders in which `kcoord groups watch` sorts groups; the first one is the default."""
 
     LAG = "lag"
     BEHIND = "time behind"
@@ -22,7 +22,7 @@ class Sort(StrEnum):
 
 
 class Part(StrEnum):
-    """The parts of the screen. One of them is scrolled, and gets most of the room."""
+    """The parts of the screen of `kcoord groups watch`. One of them is scrolled, and gets most of the room."""
 
     GROUPS = "groups"
     PARTITIONS = "partitions"
@@ -41,7 +41,8 @@ KEYS: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Controls:
-    """The state of the screen that keys have changed: order, filter, scrolled part and positions."""
+    """The choices that the user has made by keys on the screen of `kcoord groups watch`: order, filter, scrolled part
+    and positions."""
 
     sort: Sort = Sort.LAG
     filter: str = ""
@@ -52,24 +53,26 @@ class Controls:
     is_over: bool = False
 
     def first(self, part: Part) -> int:
-        """Returns the index of the first row that is shown of a part; for changes, how many of the newest are
-        hidden."""
+        """Returns the index of the first row that is shown of a part of the screen; for changes, how many of the newest
+        are hidden."""
         return self.scrolled.get(part, 0)
 
     def matches(self, name: str) -> bool:
+        """Whether the group of this name passes the filter that the user has typed."""
         return self.filter.casefold() in name.casefold()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Extent:
-    """The scroll range of the scrolled part: how many rows were shown, and the largest index of the first row."""
+    """The scroll range of the scrolled part of a screen: how many rows were shown, and the largest index of the first
+    row."""
 
     page: int = 1
     last: int = 0
 
 
 def press(controls: Controls, key: str, extent: Extent) -> Controls:
-    """Returns the controls after a key was pressed on a screen of that extent."""
+    """Returns the controls after the user has pressed a key on a screen of that scroll range."""
     if controls.is_typing:
         return _type(controls, key)
     if controls.is_helping and key != "q":
@@ -93,7 +96,8 @@ def press(controls: Controls, key: str, extent: Extent) -> Controls:
 
 
 def sorted_groups(groups: Iterable[GroupStatus], sort: Sort) -> list[GroupStatus]:
-    """Sorts groups in descending order, and equal ones by name, so that the order is stable between snapshots."""
+    """Sorts groups for the screen, in descending order but for names, and equal ones by name, so that the order is
+    stable between snapshots."""
     named = sorted(groups, key=lambda group: group.seen.group.name)
     match sort:
         case Sort.LAG:

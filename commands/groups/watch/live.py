@@ -18,17 +18,17 @@ from ...output.keyboard import Keyboard
 from ...output.output import Output, is_colored
 from .keys import Controls, press
 from .screen import Drawn, Frame, draw
-from .snapshots import BackgroundReader, Source
+from .snapshots import BackgroundReader, SnapshotSource
 
 _STOP_TIMEOUT: Final = 1.0  # seconds that quitting waits for a snapshot in progress
 _FIRST_REDRAWS: Final = 1.0  # seconds between screens until the first snapshot is there
 
 
 def watch_on_screen(
-    source: Source, output: Output, where: str, waits: Waits, every: timedelta, limit: timedelta | None
+    source: SnapshotSource, output: Output, where: str, waits: Waits, every: timedelta, limit: timedelta | None
 ) -> None:
-    """Runs the screen until the limit, a key that quits, Ctrl-C or SIGTERM. Errors are raised after the terminal is
-    restored.
+    """Runs the full screen of `kcoord groups watch` until the time limit, a key that quits, Ctrl-C or SIGTERM. Errors
+    are raised after the terminal is restored.
 
     Until the first snapshot is there, the screen shows which cluster it is read from, since when, and which of the
     `waits` last long.
@@ -50,8 +50,8 @@ def watch_on_screen(
 
 
 class ScreenView:
-    """Draws on the terminal's alternate screen while it is entered, and prints the last screen that shows a snapshot at
-    the end."""
+    """The full screen of `kcoord groups watch`: it draws on the terminal's alternate screen while it is entered, and
+    prints the last screen that shows a snapshot at the end."""
 
     def __init__(self, output: Output, where: str, waits: Waits, keyboard: Keyboard) -> None:
         from rich.console import Console
@@ -76,6 +76,7 @@ class ScreenView:
             click.echo(self._last_screen, color=True)
 
     def show(self, watch: WatchHistory, controls: Controls) -> None:
+        """Draws the screen again, with the latest snapshot and what the user has chosen by keys."""
         from rich.text import Text
 
         size = self._console.size
@@ -97,7 +98,7 @@ class ScreenView:
         self._live.update(Text.from_ansi(self.drawn.text, no_wrap=True, overflow="crop"), refresh=True)
 
     def pause(self) -> None:
-        """Suspends the process, as Ctrl-Z does, with the terminal restored, and takes the screen again when it is
+        """Suspends the process, as Ctrl-Z does, with the terminal restored, and draws the screen again when it is
         continued."""
         self._live.stop()
         self._keyboard.release()

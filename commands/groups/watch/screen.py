@@ -51,7 +51,8 @@ _GROUP_COLUMNS: Final = (Column("GROUP"), Column("STATE"), Column("MEMBERS", ali
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Frame:
-    """The parameters of a screen: size, style, connection and controls."""
+    """The parameters by which a screen of `kcoord groups watch` is drawn: size in cells, style, cluster and what the
+    user has chosen by keys."""
 
     where: str
     now: float
@@ -65,7 +66,8 @@ class Frame:
     controls: Controls = field(default_factory=Controls)
 
     def table(self, table: Table) -> list[str]:
-        """Renders a table folded to the width of the terminal, or to the smallest width that is possible."""
+        """Formats a table as lines of the screen, folded to the width of the terminal, or to the smallest width that is
+        possible."""
         columns = next(columns for columns in itertools.count(self.width) if self._fits(table, columns))
         screen = Screen(width=columns, colored=self.is_colored, wide=self.is_wide)
         return render(table, screen).splitlines()
@@ -75,19 +77,20 @@ class Frame:
         return max(map(width, lines), default=0) <= columns
 
     def line(self, text: str, style: str = "") -> str:
+        """Formats a text as one line of the screen, escaped and cut to its width."""
         return paint(cropped(printable(text), self.width), style, self.is_colored)
 
 
 class Drawn(NamedTuple):
-    """A rendered screen, and the scroll range of its scrolled part."""
+    """A screen of `kcoord groups watch` as text, and the scroll range of its scrolled part."""
 
     text: str = ""
     extent: Extent = Extent()
 
 
 def draw(watch: WatchHistory, frame: Frame) -> Drawn:
-    """Renders a screen with at most as many lines as the terminal has. A line is wider than the terminal only if a
-    number would have to be cut otherwise."""
+    """Draws a screen of `kcoord groups watch` as text, with at most as many lines as the terminal has. A line is wider
+    than the terminal only if a number would have to be cut otherwise."""
     controls = frame.controls
     if watch.latest is None and watch.failure is None and not controls.is_helping:
         return Drawn("\n".join(_first_lines(frame)[: frame.height]))
@@ -102,7 +105,7 @@ def draw(watch: WatchHistory, frame: Frame) -> Drawn:
 
 
 def cropped(text: str, columns: int) -> str:
-    """Cuts printable text to the columns of a line."""
+    """Cuts printable text to a width in terminal cells, and ends it with … then."""
     if width(text) <= columns:
         return text
     room, visible = columns - 1, ""

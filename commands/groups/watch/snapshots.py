@@ -20,7 +20,8 @@ TakeSnapshot = Callable[[float], Snapshot]
 def poll_snapshots(
     take_snapshot: TakeSnapshot, every: timedelta, limit: timedelta | None, *, sleep: Callable[[float], object]
 ) -> Iterator[tuple[float, Snapshot | SnapshotFailure]]:
-    """Yields the time of each snapshot, with the snapshot or the error. Only the first one must succeed."""
+    """Takes a snapshot of groups at regular intervals until the limit, and yields the time of each, with the snapshot
+    or the error. Only the first one must succeed."""
     started = due = time.monotonic()
     is_first = True
     while limit is None or due - started <= limit.total_seconds():
@@ -38,24 +39,29 @@ def poll_snapshots(
 
 
 def record_result(history: WatchHistory, at: float, result: Snapshot | SnapshotFailure) -> tuple[GroupChange, ...]:
-    """Adds a snapshot or an error to the history, and returns the changes since the snapshot before."""
+    """Adds a snapshot, or the error of taking one, to the history, and returns the changes of groups since the snapshot
+    before."""
     return history.add(result) if isinstance(result, Snapshot) else history.add_failure(at, str(result))
 
 
-class Source(Protocol):
-    """The source of snapshots, closed by its reader."""
+class SnapshotSource(Protocol):
+    """The interface from which `kcoord groups watch` takes snapshots of groups. The reader closes it."""
 
-    def snapshot(self, at: float) -> Snapshot: ...
-    def close(self) -> None: ...
+    def snapshot(self, at: float) -> Snapshot:
+        """Takes a snapshot of the groups at the time `at`, in seconds since 1970."""
+
+    def close(self) -> None:
+        """Closes the connections to the cluster."""
 
 
 class BackgroundReader:
-    """Reads snapshots in a thread, so that keys are handled while a broker does not respond.
+    """A thread that takes snapshots of groups at regular intervals, so that keys are handled while a broker does not
+    respond.
 
-    A byte can be read from `wakes` whenever there is a new result, or `wake` was called.
+    A byte can be read from the file descriptor `wakes` whenever there is a new result, or `wake` was called.
     """
 
-    def __init__(self, source: Source, every: timedelta, limit: timedelta | None) -> None:
+    def __init__(self, source: SnapshotSource, every: timedelta, limit: timedelta | None) -> None:
         self._source = source
         self._snapshots = poll_snapshots(source.snapshot, every, limit, sleep=self._sleep)
         self._results: SimpleQueue[tuple[float, Snapshot | SnapshotFailure] | BaseException | None] = SimpleQueue()
@@ -68,19 +74,22 @@ class BackgroundReader:
         self._thread = threading.Thread(target=self._run, name="looks", daemon=True)
 
     def start(self) -> None:
+        """Starts the thread."""
         self._thread.start()
 
     def stop(self, timeout: float) -> None:
-        """Stops reading, and waits at most that long for a snapshot in progress."""
+        """Stops taking snapshots, and waits at most `timeout` seconds for one in progress."""
         self._ends.set()
         self._thread.join(timeout)
 
     def wake(self) -> None:
+        """Wakes the thread that waits for `wakes` to be readable; safe in a signal handler."""
         with suppress(BlockingIOError):  # the pipe is full, so the reader wakes anyway
             os.write(self._wake, b"\0")
 
     def drain_into(self, history: WatchHistory) -> None:
-        """Moves all new results to the history, and raises an error that ended the thread."""
+        """Moves all new snapshots and errors of the thread to the history, and raises an error that ended the
+        thread."""
         _drain(self.wakes)
         while not self._results.empty():  # this thread is the only consumer
             result = self._results.get()

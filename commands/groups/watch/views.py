@@ -15,17 +15,20 @@ from kcoord.admin.times import utc_text
 
 from ...output.json_text import json_line
 from ...output.printable import escaped, printable
-from ..documents import heading, member_document, refusals
+from ..documents import group_fields, member_document, refusal_documents
 from .formatting import forecast_word, format_behind
 
 
 class View(Protocol):
+    """The interface of an output of `kcoord groups watch` without a screen: lines of text or JSON."""
+
     def show(self, watch: WatchHistory, changes: tuple[GroupChange, ...]) -> None:
-        """Shows the latest snapshot and its changes; called after each snapshot."""
+        """Prints the latest snapshot of groups and the changes since the one before; called after each snapshot."""
 
 
 class LinesView:
-    """Prints one line for each change, and one for each group and snapshot, each flushed at once.
+    """The output of `kcoord groups watch` in a pipe: it prints one line for each change, and one for each group and
+    snapshot, each flushed at once.
 
     The owners of partitions are printed with the first snapshot; afterwards only changes of owners are.
     """
@@ -34,6 +37,7 @@ class LinesView:
         self._has_begun = False
 
     def show(self, watch: WatchHistory, changes: tuple[GroupChange, ...]) -> None:
+        """Prints the changes, and the groups of the latest snapshot, as lines of key=value."""
         for change in changes:
             about = f"group={_word(change.group)} " if change.group else ""
             self._write(f"{_time(change.at)} {about}change={change.kind.value} {printable(change.text)}")
@@ -49,14 +53,16 @@ class LinesView:
 
 
 class JsonView:
-    """Prints one JSON object on each line: an event "look" with all groups, or an event "change" for a change."""
+    """The output of `kcoord groups watch -o json`: one JSON object on each line, an event "look" with all groups, or an
+    event "change" for a change."""
 
     def show(self, watch: WatchHistory, changes: tuple[GroupChange, ...]) -> None:
+        """Prints the changes, and the groups of the latest snapshot, as JSON lines."""
         for change in changes:
             self._write("change", change.at, _change_document(change))
         if watch.latest is not None and watch.failure is None:
             groups = [_group_document(group) for group in watch.groups()]
-            self._write("look", watch.latest.at, {"groups": groups, "refused": refusals(watch.latest.refused)})
+            self._write("look", watch.latest.at, {"groups": groups, "refused": refusal_documents(watch.latest.refused)})
 
     def _write(self, event: str, at: float, document: dict[str, Any]) -> None:
         line = {"kcoord": "groups-watch/v1", "event": event, "at": utc_text(round(at * 1000)), **document}
@@ -114,7 +120,7 @@ def _change_document(change: GroupChange) -> dict[str, Any]:
 def _group_document(group: GroupStatus) -> dict[str, Any]:
     seen = group.seen
     return {
-        **heading(seen.group),
+        **group_fields(seen.group),
         "members": len(seen.group.members),
         "total_lag": seen.total_lag,
         **_progress_document(group.rate, group.time_lag, group.forecast),

@@ -25,7 +25,7 @@ from ...opening import WaitReporter, wait_report_delay
 from ...options.connection_options import connection, connection_options
 from ...options.duration_options import duration, interval
 from ...output.output import echo_err, output_of, output_options
-from ..choice import GroupSelection, group_choice
+from ..choice import GroupSelection, group_options
 from .snapshots import poll_snapshots, record_result
 from .views import JsonView, LinesView, View
 
@@ -33,7 +33,7 @@ MAX_REQUEST_TIMEOUT: Final = 5.0  # seconds; with a longer request timeout the s
 
 
 @click.command(short_help="Groups as they change: state, owners, lag and its speed.")
-@group_choice
+@group_options
 @click.option(
     "--every", callback=interval, default="2s", show_default=True, metavar="DURATION", help="From look to look."
 )

@@ -95,15 +95,20 @@ _EXCLUSIVE: Final = (
 
 
 class BadConnection(InvalidInput, ValueError):
-    """The settings do not make a connection; the message says where they were given."""
+    """An error: the client settings are invalid, so that no connection can be made. The message says where they were
+    given."""
 
 
 class BadJaas(InvalidInput, ValueError):
-    """A JAAS line is invalid, for Kafka too. The text is not repeated: it contains the password."""
+    """An error: a sasl.jaas.config line is invalid, for Kafka too. The text is not repeated: it contains the
+    password."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
+    """The value of one client setting such as sasl.username, and where it was given (`origin`: a file and line, -X or a
+    context), for errors. `name` is the name that it was given by."""
+
     value: str | Secret
     origin: str
     """Where it was given, for errors: a file and line, -X, a context."""
@@ -114,10 +119,12 @@ class Setting:
 
     @property
     def text(self) -> str:
+        """The value as text, revealed if it is a secret."""
         return self.value.reveal() if isinstance(self.value, Secret) else self.value
 
     @property
     def secret(self) -> Secret:
+        """The value as a Secret."""
         return self.value if isinstance(self.value, Secret) else Secret(self.value)
 
 
@@ -127,8 +134,8 @@ SecretResolver = Callable[[str, str], Secret]
 
 
 def file_layer(path: Path, named_by: str, environment: Mapping[str, str]) -> Layer:
-    """Reads the settings of a client.properties. `named_by` says who named the file; it may not run commands. Raises
-    BadConnection."""
+    """Reads the settings of a client.properties file by name, with secrets resolved. `named_by` says who named the
+    file; it may not run commands. Raises BadConnection."""
     try:
         properties = read_properties_file(path.expanduser())
     except OSError as error:
@@ -141,14 +148,14 @@ def file_layer(path: Path, named_by: str, environment: Mapping[str, str]) -> Lay
 
 
 def pairs_layer(pairs: Iterable[tuple[str, str]], origin: str, environment: Mapping[str, str]) -> Layer:
-    """Resolves the settings of -X, or of a context. Raises BadConnection."""
+    """Returns the settings of -X pairs or of a context by name, with secrets resolved. Raises BadConnection."""
     follow = partial(resolve, environment=environment)
     follow_within = partial(resolve_without_commands, environment=environment)
     return _layer(((key, value, origin) for key, value in pairs), follow, follow_within)
 
 
 def merge_layers(layers: Iterable[Layer]) -> Layer:
-    """Merges layers; the later ones win key by key."""
+    """Merges the client settings of several sources; the later ones win key by key."""
     together: Layer = {}
     for layer in layers:
         for rivals in _EXCLUSIVE:

@@ -44,12 +44,12 @@ NO_CLUSTER_MESSAGE: Final = (
 
 
 class NoCluster(BadConnection):
-    """No source names the cluster."""
+    """An error: no option, file or context names the cluster to connect to."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectionOptions:
-    """The connection options of the command line."""
+    """The options of the command line that say how to connect to a cluster."""
 
     bootstrap: str | None = None
     command_config: Path | None = None
@@ -66,7 +66,7 @@ class ConnectionOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Connection:
-    """All that is needed to connect to a cluster's brokers."""
+    """All that is needed to connect to a cluster's brokers: bootstrap servers, security, timeouts in seconds."""
 
     bootstrap: tuple[str, ...]
     """The endpoints of the bootstrap servers, as host:port."""
@@ -88,8 +88,8 @@ class Connection:
 
 
 def resolve_connection(options: ConnectionOptions, environment: Mapping[str, str]) -> Connection:
-    """Reads files, contexts and secrets, and merges them. Raises NoCluster, BadConnection and the errors of their
-    files."""
+    """Returns the connection that options, files, contexts and the environment result in together. Raises NoCluster,
+    BadConnection and the errors of their files."""
     selected = _select_layers(options, environment)
     settings = merge_layers(selected.layers)
     if "bootstrap.servers" not in settings:
@@ -119,8 +119,8 @@ def resolve_connection(options: ConnectionOptions, environment: Mapping[str, str
 
 
 def librdkafka_configuration(connection: Connection) -> dict[str, Any]:
-    """Returns the configuration of confluent_kafka's clients, with secrets revealed and a callback that fetches
-    tokens."""
+    """Returns the configuration of confluent_kafka's clients for a connection, with secrets revealed and a callback
+    that fetches bearer tokens."""
     revealed: dict[str, Any] = {
         key: value.reveal() if isinstance(value, Secret) else value for key, value in connection.librdkafka.items()
     }
@@ -137,7 +137,7 @@ def librdkafka_configuration(connection: Connection) -> dict[str, Any]:
 
 
 def addresses(setting: Setting) -> tuple[str, ...]:
-    """Parses a list of host:port. Raises BadConnection."""
+    """Parses a bootstrap.servers setting to a tuple of host:port. Raises BadConnection."""
     found = tuple(text.strip() for text in setting.text.split(",") if text.strip())
     if not found:
         raise BadConnection(f"{setting.origin}: no address is given: HOST:PORT is expected")

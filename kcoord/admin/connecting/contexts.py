@@ -30,11 +30,13 @@ _HEAD: Final = "# The contexts of kcoord: see kcoord context --help. Secrets sta
 
 
 class BadContexts(InvalidInput, ValueError):
-    """The file cannot be read, a name does not exist, or a secret must not be stored."""
+    """An error of contexts.toml: the file cannot be read, a context does not exist, or a secret must not be stored."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
+    """A named cluster in the user's contexts.toml: how to connect to it."""
+
     bootstrap: str | None = None
     command_config: Path | None = None
     settings: Mapping[str, str] = field(default_factory=dict)
@@ -42,19 +44,20 @@ class Context:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contexts:
-    """All contexts of the file."""
+    """All contexts (named clusters) of contexts.toml; `current` is the name of the one that commands use by default."""
 
     by_name: Mapping[str, Context] = field(default_factory=dict)
     current: str | None = None
 
     def named(self, name: str) -> Context:
+        """Returns the context of this name. Raises BadContexts if there is none."""
         if name not in self.by_name:
             known = ", ".join(sorted(self.by_name)) or "there are none"
             raise BadContexts(f"there is no context {name!r} ({known}); kcoord context add makes one")
         return self.by_name[name]
 
     def with_context(self, name: str, context: Context) -> "Contexts":
-        """Returns these contexts with one added or replaced. Raises BadContexts for a bad name or a secret that must
+        """Returns a copy with one context added or replaced. Raises BadContexts for a bad name or a secret that must
         not be stored."""
         if not _NAME.fullmatch(name):
             raise BadContexts(f"{name!r} cannot be the name of a context: letters, digits, dots, - and _ can")
@@ -66,17 +69,19 @@ class Contexts:
         return replace(self, by_name={**self.by_name, name: context}, current=self.current or name)
 
     def without(self, name: str) -> "Contexts":
+        """Returns a copy without this context. Raises BadContexts if there is none of this name."""
         self.named(name)
         remaining = {other: context for other, context in self.by_name.items() if other != name}
         return replace(self, by_name=remaining, current=None if self.current == name else self.current)
 
     def with_current(self, name: str) -> "Contexts":
+        """Returns a copy in which this context is the current one. Raises BadContexts if there is none of this name."""
         self.named(name)
         return replace(self, current=name)
 
 
 def holds_plain_secret(key: str, value: str) -> bool:
-    """Whether storing this setting would write a secret itself into the file."""
+    """Whether storing this client setting in a context would write a secret itself into contexts.toml."""
     if not is_secret_key(key) or is_reference(value):
         return False
     if key != JAAS:
@@ -91,8 +96,8 @@ def holds_plain_secret(key: str, value: str) -> bool:
 
 
 def contexts_path(environment: Mapping[str, str]) -> Path:
-    """Returns the path of the file: in KCOORD_CONFIG_DIR, or in kcoord in the user's config folder (XDG_CONFIG_HOME,
-    else ~/.config; macOS too)."""
+    """Returns the path of contexts.toml: in KCOORD_CONFIG_DIR, or in kcoord in the user's config folder
+    (XDG_CONFIG_HOME, else ~/.config; macOS too)."""
     if folder := environment.get("KCOORD_CONFIG_DIR"):
         return Path(folder, FILE)
     home = environment.get("XDG_CONFIG_HOME")
@@ -100,7 +105,7 @@ def contexts_path(environment: Mapping[str, str]) -> Path:
 
 
 def permission_warning(path: Path) -> str | None:
-    """Returns a warning for a file that others may read, None otherwise."""
+    """Returns a warning if others than its owner may read the file, None otherwise."""
     try:
         mode = stat.S_IMODE(path.stat().st_mode)
     except OSError:
@@ -109,7 +114,7 @@ def permission_warning(path: Path) -> str | None:
 
 
 def load(path: Path) -> Contexts:
-    """Reads the file; without a file there are no contexts. Raises BadContexts with its name and line."""
+    """Reads contexts.toml; without a file there are no contexts. Raises BadContexts with its name and line."""
     import tomllib  # imported here: most runs need none
 
     try:
@@ -128,7 +133,7 @@ def load(path: Path) -> Contexts:
 
 
 def save(path: Path, contexts: Contexts) -> None:
-    """Writes the file atomically, so that a reader sees the old or the new one; mode 0600, its folder 0700."""
+    """Writes contexts.toml atomically, so that a reader sees the old or the new one; mode 0600, its folder 0700."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{FILE}.")  # mode 0600 from the start
     try:

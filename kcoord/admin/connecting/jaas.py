@@ -30,16 +30,19 @@ _LETTERS: Final = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoginModule:
+    """The login module of a sasl.jaas.config, such as PlainLoginModule, with its options."""
+
     class_name: str
     options: dict[str, Secret]
     """All options: which of them are secret depends on the module."""
 
     @property
     def name(self) -> str:
-        """The name of the class without its package."""
+        """The name of the module's Java class without its package."""
         return self.class_name.rpartition(".")[2]
 
     def option(self, name: str) -> str | None:
+        """Returns the value of an option such as `username`, or None if the line does not have it."""
         found = self.options.get(name)
         return None if found is None else found.reveal()
 
@@ -50,7 +53,7 @@ class _Token(NamedTuple):
 
 
 def login_module(text: str) -> LoginModule:
-    """Parses the one module of a sasl.jaas.config. Raises BadJaas."""
+    """Parses the one login module of a sasl.jaas.config. Raises BadJaas."""
     tokens = _tokens(text)
     module = _module(tokens)
     if next(tokens, None) is not None:

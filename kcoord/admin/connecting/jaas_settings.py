@@ -8,7 +8,7 @@ from kcoord.client.secret import Secret
 
 
 def settings_of_jaas(line: Secret, follow: SecretResolver) -> dict[str, str | Secret]:
-    """Returns the settings that the line stands for. Raises BadJaas, BadReference."""
+    """Translates a sasl.jaas.config line to client settings such as sasl.username. Raises BadJaas, BadReference."""
     module = login_module(line.reveal())
     match module.name:
         case "PlainLoginModule" | "ScramLoginModule":

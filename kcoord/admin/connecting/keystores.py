@@ -34,11 +34,14 @@ _PEM_KEY: Final = re.compile(r"-----BEGIN ([A-Z ]*PRIVATE KEY)-----.*?-----END \
 
 
 class BadKeystore(InvalidInput, ValueError):
-    """The store cannot be read; the message names the file."""
+    """An error: a keystore or truststore cannot be read. The message names the file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyEntry:
+    """A private key of a keystore and its certificate chain, as PEM text; the key may be encrypted with
+    `key_password`."""
+
     certificate_chain: str
     key: Secret
     """PEM, possibly encrypted."""
@@ -46,7 +49,7 @@ class KeyEntry:
 
 
 def trusted_certificates(path: Path, password: Secret | None) -> str:
-    """Returns all certificates of a truststore, as PEM text. Raises BadKeystore."""
+    """Reads all certificates of a truststore (PEM, PKCS12 or JKS), as PEM text. Raises BadKeystore."""
     content = _content(path)
     if content.startswith(_JKS_MAGIC):
         store = _read_jks(path, content, password)
@@ -62,7 +65,7 @@ def trusted_certificates(path: Path, password: Secret | None) -> str:
 
 
 def key_entry(path: Path, password: Secret | None, key_password: Secret | None) -> KeyEntry:
-    """Returns the private key of a keystore and its certificates. Raises BadKeystore."""
+    """Reads the private key and its certificates from a keystore (PEM, PKCS12 or JKS). Raises BadKeystore."""
     content = _content(path)
     if content.startswith(_JKS_MAGIC):
         return _jks_entry(path, _read_jks(path, content, password), key_password or password)
@@ -72,7 +75,7 @@ def key_entry(path: Path, password: Secret | None, key_password: Secret | None) 
 
 
 def pem_key_entry(text: str, key_password: Secret | None, *, name: str) -> KeyEntry:
-    """Returns a private key and its certificates from PEM text. Raises BadKeystore."""
+    """Reads the private key and its certificates from PEM text; `name` is for errors. Raises BadKeystore."""
     certificates, key = _PEM_CERTIFICATE.findall(text), _PEM_KEY.search(text)
     if not certificates or not key:
         missing = "certificate" if key else "private key"

@@ -27,7 +27,8 @@ _MOST_BYTES: Final = 1 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientCredentials:
-    """The client credentials grant of RFC 6749 §4.4."""
+    """The settings of OAuth's client credentials grant (RFC 6749 §4.4), by which a bearer token is requested from an
+    authorization server."""
 
     endpoint: str
     client_id: str
@@ -40,13 +41,17 @@ class ClientCredentials:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Token:
+    """A bearer token. `lifetime` is in seconds since it was fetched; None if unknown, so that it is fetched again each
+    time."""
+
     secret: Secret
     lifetime: float | None
     """Seconds since it was fetched; None: unknown, so that it is fetched again each time."""
 
 
 class TokenSource:
-    """Fetches a token when the cached one is no longer valid; safe to share between threads."""
+    """A cache of a bearer token, which fetches a new one when the cached one is no longer valid; safe to share between
+    threads."""
 
     def __init__(self, fetch: Callable[[], Token]) -> None:
         self.fetch = fetch
@@ -64,12 +69,13 @@ class TokenSource:
 
 
 def from_server(grant: ClientCredentials) -> Token:
-    """Requests a token from the authorization server. Raises LoginFailed, NoAnswer."""
+    """Requests a bearer token from the authorization server. Raises LoginFailed, NoAnswer."""
     return _parse_token(_request_token(grant), _redacted_url(grant.endpoint))
 
 
 def from_file(path: Path) -> Token:
-    """Reads a token that another program refreshes, as Kubernetes does; it is read again for each connection."""
+    """Reads a bearer token from a file that another program refreshes, as Kubernetes does; it is read again for each
+    connection."""
     try:
         text = path.read_text().strip()
     except (OSError, UnicodeDecodeError) as error:
@@ -81,11 +87,13 @@ def from_file(path: Path) -> Token:
 
 
 def unsecured_now(claims: Mapping[str, Any], lifetime: float) -> Token:
+    """Makes an unsigned bearer token that is valid from now on for `lifetime` seconds, for tests."""
     return unsecured(claims, lifetime, time.time())
 
 
 def unsecured(claims: Mapping[str, Any], lifetime: float, now: float) -> Token:
-    """Makes an unsigned token: brokers accept it only if they are not configured for production."""
+    """Makes an unsigned bearer token with these claims, valid for `lifetime` seconds: brokers accept it only if they
+    are not configured for production."""
     body = {**claims, "iat": now, "exp": now + lifetime}
     parts = [_base64url(json.dumps(part).encode()) for part in ({"alg": "none"}, body)]
     return Token(secret=Secret(f"{parts[0]}.{parts[1]}."), lifetime=lifetime)

@@ -42,16 +42,17 @@ _SECRET_IN_JAAS: Final = re.compile(r"(?:password|secret)\w*\s*=\s*[\"']?(?!env:
 
 
 class BadReference(InvalidInput, ValueError):
-    """A reference leads to no secret."""
+    """An error: a setting refers to a secret (env:NAME, file:PATH, command:…) that does not exist or cannot be read."""
 
 
 def is_secret_key(key: str) -> bool:
-    """Whether the value of this setting must not be shown."""
+    """Whether the value of the client setting of this name is a secret, which must not be shown."""
     lowered = key.lower()
     return lowered in _SECRET_KEYS or any(word in lowered for word in _SECRET_WORDS)
 
 
 def is_reference(value: str) -> bool:
+    """Whether a setting's value refers to a secret (env:, file: or command:) instead of being one."""
     scheme, colon, _ = value.partition(":")
     return bool(colon) and scheme in _SCHEMES[:3]
 
@@ -64,8 +65,8 @@ def holds_secret(key: str, value: str) -> bool:
 
 
 def resolve(key: str, value: str, environment: Mapping[str, str] = os.environ) -> Secret:
-    """Returns the secret that a setting's value is or refers to. Raises BadReference, which names the key and the
-    source."""
+    """Returns the secret that a setting's value is or refers to (env:, file:, command:). Raises BadReference, which
+    names the key and the source."""
     scheme, colon, target = value.partition(":")
     if not colon or scheme not in _SCHEMES:
         return Secret(value)
@@ -81,7 +82,7 @@ def resolve(key: str, value: str, environment: Mapping[str, str] = os.environ) -
 
 
 def resolve_without_commands(key: str, value: str, environment: Mapping[str, str]) -> Secret:
-    """Resolves a setting of a file. Raises BadReference for a command too."""
+    """Resolves the secret of a setting in a file. Raises BadReference, also for command:, which runs a program."""
     if value.startswith("command:"):
         raise BadReference(
             f"{key}: command: runs a program, which no file may ask for; say it by -X or in a context, or say env:NAME"

@@ -21,8 +21,8 @@ SUPPORTED_MECHANISMS: Final = ("PLAIN", *_SCRAM, "OAUTHBEARER")
 
 
 def security_of(settings: Layer, *, timeout: float) -> Security:
-    """Returns TLS and login. There is no login if only librdkafka supports the mechanism. Raises BadConnection with the
-    setting and its source."""
+    """Returns the TLS and SASL settings of a client's security. There is no login in it if only librdkafka supports the
+    mechanism. Raises BadConnection with the setting and its source."""
     protocol = protocol_of(settings)
     tls = _tls(settings) if protocol.endswith("SSL") else None
     sasl = _sasl(settings, timeout) if protocol.startswith("SASL") else None
@@ -30,6 +30,7 @@ def security_of(settings: Layer, *, timeout: float) -> Security:
 
 
 def protocol_of(settings: Layer) -> str:
+    """Returns the security.protocol, PLAINTEXT if none is given. Raises BadConnection for an unknown one."""
     given = settings.get("security.protocol")
     if given is None:
         return "PLAINTEXT"
@@ -40,8 +41,8 @@ def protocol_of(settings: Layer) -> str:
 
 
 def mechanism_of(settings: Layer) -> str:
-    """Returns the mechanism. Java uses GSSAPI if none is given. That is rarely meant, so that a name and password
-    without a mechanism are refused."""
+    """Returns the SASL mechanism. Java uses GSSAPI if none is given. That is rarely meant, so that a name and password
+    without a mechanism are rejected with BadConnection."""
     given = settings.get("sasl.mechanisms")
     if given is not None and given.text.strip():
         return given.text.strip()
@@ -53,12 +54,13 @@ def mechanism_of(settings: Layer) -> str:
 
 
 def bad_setting(settings: Layer, key: str, what: str) -> BadConnection:
-    """Returns an error about this setting, with its name and its source."""
+    """Returns an error about this client setting, with its name and its source."""
     given = settings[key]
     return BadConnection(f"{given.origin}: {given.name or key}: {what}")
 
 
 def boolean_setting(settings: Layer, key: str, *, default: bool) -> bool:
+    """Returns the value of a client setting that is true or false. Raises BadConnection for another text."""
     if key not in settings:
         return default
     text = settings[key].text.strip().lower()

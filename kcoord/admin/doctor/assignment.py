@@ -41,7 +41,7 @@ def unowned_partitions(case: Case) -> Iterable[Finding]:
 
 
 def subscribed_topic_missing(case: Case) -> Iterable[Finding]:
-    """Finds members that wait for a topic that was deleted, or whose name is mistyped."""
+    """Finds topics that members subscribe to and that do not exist: they were deleted, or the name is mistyped."""
     owned = {tp.topic for tp in case.group.owners}
     missing = sorted((case.subscribed | owned) & case.facts.missing_topics)
     if not missing:
@@ -60,6 +60,7 @@ def subscribed_topic_missing(case: Case) -> Iterable[Finding]:
 
 
 def uneven_assignment(case: Case) -> Iterable[Finding]:
+    """Finds an assignment in which some members have more partitions than others, though an even one is possible."""
     now: Plan = {member.member_id: member.assignment or () for member in case.group.members}
     even, subscribers, counts = case.even_plan, case.subscribers, case.partition_counts
     if even is None or subscribers is None or counts is None:

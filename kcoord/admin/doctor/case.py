@@ -17,7 +17,8 @@ MIN_SPAN: Final = 2 * COMMIT_INTERVAL  # a shorter time than two commits proves 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """Facts that snapshots do not have. What is not in a mapping is unknown."""
+    """The facts that the doctor knows besides snapshots: topics, configs of topics and groups, and a consumer's
+    properties. What is not in a mapping is unknown."""
 
     topics: Mapping[str, Topic] = field(default_factory=dict)
     missing_topics: frozenset[str] = frozenset()  # topics that do not exist, according to the cluster
@@ -27,7 +28,7 @@ class Facts:
 
 
 class Observation(NamedTuple):
-    """A group in one snapshot."""
+    """A group in one snapshot, at the time `at` in seconds since 1970."""
 
     at: float
     seen: GroupSnapshot
@@ -35,7 +36,7 @@ class Observation(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """One group. There is at least one observation; the oldest comes first."""
+    """One group as the doctor examines it: at least one observation, the oldest first, and the facts."""
 
     observations: tuple[Observation, ...]
     snapshots: tuple[Snapshot, ...]
@@ -43,23 +44,27 @@ class Case:
 
     @property
     def first(self) -> Observation:
+        """The oldest observation of the group."""
         return self.observations[0]
 
     @property
     def last(self) -> Observation:
+        """The newest observation of the group."""
         return self.observations[-1]
 
     @property
     def group(self) -> Group:
+        """The group in the last snapshot."""
         return self.last.seen.group
 
     @property
     def span(self) -> float:
-        """Seconds from the first observation to the last."""
+        """The time from the first observation of the group to the last, in seconds."""
         return self.last.at - self.first.at
 
     @property
     def is_observed_long_enough(self) -> bool:
+        """Whether the observations span enough time to judge rates and rebalances."""
         return self.span >= MIN_SPAN
 
     @property
@@ -69,7 +74,8 @@ class Case:
 
     @cached_property
     def subscribers(self) -> tuple[Subscriber, ...] | None:
-        """The subscription and assignment of each member; None if those of some member are unknown."""
+        """The members with subscription and assignment, as the assignors take them; None if those of some member are
+        unknown."""
         members = self.group.members
         if not members or any(member.assignment is None or member.subscription is None for member in members):
             return None
@@ -85,7 +91,7 @@ class Case:
 
     @cached_property
     def subscribed(self) -> frozenset[str]:
-        """The topics that some member names or has partitions of. The matches of a pattern show only in the
+        """The topics that some member subscribes to or has partitions of. The matches of a pattern show only in the
         assignment."""
         return frozenset(topic for member in self.group.members for topic in _wanted(member))
 
@@ -100,15 +106,15 @@ class Case:
 
     @cached_property
     def even_plan(self) -> Plan | None:
-        """The plan of a sticky assignor, as even as possible; None if too little is known, or the group is not
-        stable."""
+        """The assignment that a sticky assignor would make, as even as possible; None if too little is known, or the
+        group is not stable."""
         if not self.is_stable or self.subscribers is None or self.partition_counts is None:
             return None
         return assign_sticky(self.subscribers, self.partition_counts)
 
     @cached_property
     def histories(self) -> dict[TopicPartition, list[PartitionLag]]:
-        """The successive states of each partition, from each snapshot that has it."""
+        """The lag of the group in each partition over time, from each snapshot that has the partition."""
         found: dict[TopicPartition, list[PartitionLag]] = {}
         for observation in self.observations:
             for seen in observation.seen.partitions:
@@ -116,6 +122,7 @@ class Case:
         return found
 
     def member(self, member_id: str) -> Member:
+        """Returns the group's member of this id."""
         return next(member for member in self.group.members if member.member_id == member_id)
 
     def finding(
@@ -128,6 +135,7 @@ class Case:
         advice: str,
         **facts: Any,
     ) -> Finding:
+        """Makes a finding about this group. `facts` are the complete evidence, for programs."""
         return Finding(
             severity=severity,
             code=code,
@@ -140,19 +148,20 @@ class Case:
 
 
 def unread_records(seen: PartitionLag) -> int | None:
-    """Returns how many records can still be read, None if unknown. Records that were deleted before the start of the
-    log do not count, though Kafka's tool counts them as lag."""
+    """Returns how many records of a partition the group can still read, None if unknown. Records that were deleted
+    before the log start do not count, though Kafka's tool counts them as lag."""
     if seen.lag is None or seen.bounds is None:
         return seen.lag
     return min(seen.lag, seen.bounds.end - seen.bounds.start)
 
 
 def partition_facts(tp: TopicPartition, **more: Any) -> dict[str, Any]:
-    """Names a partition with the keys that every document of kcoord uses."""
+    """Returns a partition as a JSON object, with the keys that all output of kcoord uses, and further keys."""
     return {"topic": tp.topic, "partition": tp.partition, **more}
 
 
 def member_facts(member: Member, **more: Any) -> dict[str, Any]:
+    """Returns a member as a JSON object, with the keys that all output of kcoord uses, and further keys."""
     return {
         "member_id": member.member_id,
         "instance_id": member.instance_id,

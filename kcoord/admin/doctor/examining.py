@@ -38,7 +38,8 @@ CHECKS: Final[tuple[Check, ...]] = (
 
 
 def examine(snapshots: Sequence[Snapshot], facts: Facts, *, refused: Iterable[Refusal] = ()) -> tuple[Finding, ...]:
-    """Finds problems of the groups in these snapshots, the oldest first. `refused` are further refusals.
+    """Runs all checks on the groups of these snapshots, the oldest first, and returns the problems that they find.
+    `refused` are errors of groups that could not be read.
 
     Groups are sorted by their worst finding, then by name; so are the findings of one group. Those about no group come
     first among equally bad ones.

@@ -7,8 +7,8 @@ from typing import Any
 
 
 class Severity(StrEnum):
-    """How bad a finding is. ERROR: records are lost or not processed now. WARNING: they soon will be, or resources are
-    wasted. NOTICE: worth knowing."""
+    """How bad a finding of the doctor is. ERROR: records are lost or not processed now. WARNING: they soon will be, or
+    resources are wasted. NOTICE: worth knowing."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -16,16 +16,17 @@ class Severity(StrEnum):
 
     @property
     def rank(self) -> int:
-        """0 is the worst."""
+        """The position in the order of severities; 0 is the worst."""
         return list(Severity).index(self)
 
     def is_at_least(self, other: "Severity") -> bool:
+        """Whether this severity is as bad as the other or worse."""
         return self.rank <= other.rank
 
 
 class Code(StrEnum):
-    """The codes of findings. They are stable: alerts are written against them. docs/doctor.md has a section for
-    each."""
+    """The code of a kind of finding of the doctor. Codes are stable: alerts are written against them. docs/doctor.md
+    has a section for each."""
 
     # members
     IDLE_MEMBERS = "idle-members"
@@ -65,7 +66,10 @@ class Code(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """Names in title, evidence and advice are unescaped, as the cluster has them: whoever prints them escapes them."""
+    """A problem of a group that the doctor has found, with evidence and advice.
+
+    Names in title, evidence and advice are unescaped, as the cluster has them: whoever prints them escapes them.
+    """
 
     severity: Severity
     code: Code

@@ -15,8 +15,8 @@ _WITH_SETTINGS = frozenset({GroupType.CONSUMER, GroupType.SHARE, GroupType.STREA
 def gather(
     cluster: ClusterClient, snapshot: Snapshot, *, consumer_config: Mapping[str, str] | None = None
 ) -> tuple[Facts, tuple[Refusal, ...]]:
-    """Returns the facts about all topics that the groups of a snapshot read or have committed for, and what was
-    refused."""
+    """Reads from the cluster what the doctor needs besides the snapshot: the topics that its groups read or have
+    committed for, and the configs of topics and groups. Returns also the errors of what could not be read."""
     wanted = {topic for seen in snapshot.groups.values() for topic in seen.topics}
     wanted |= {
         topic

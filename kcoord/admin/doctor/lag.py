@@ -76,8 +76,8 @@ def no_members(case: Case) -> Iterable[Finding]:
 
 
 def commits_stalled(case: Case) -> Iterable[Finding]:
-    """Finds partitions with the same owner all the time, behind from the beginning, written to, and without a
-    commit."""
+    """Finds partitions whose committed offset does not move: with the same owner all the time, behind from the
+    beginning, written to, and without a commit."""
     still = _stalled(case)
     if not still:
         return
@@ -126,7 +126,7 @@ def nothing_committed(case: Case) -> Iterable[Finding]:
 
 
 def abandoned_topic(case: Case) -> Iterable[Finding]:
-    """Finds offsets of topics that the group no longer reads: they make its total lag grow forever."""
+    """Finds committed offsets of topics that the group no longer reads: they make its total lag grow forever."""
     if not case.is_stable or case.subscribers is None or any(m.subscribed_regex for m in case.group.members):
         return
     left = [

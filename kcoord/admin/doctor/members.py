@@ -10,7 +10,8 @@ from kcoord.admin.model import GroupType, Member
 
 
 def idle_members(case: Case) -> Iterable[Finding]:
-    """Finds idle members that no plan could give a partition. If a plan could, the assignment is uneven instead."""
+    """Finds members without partitions, if no assignment could give them one. If one could, the assignment is uneven
+    instead."""
     idle = [member for member in case.group.members if member.assignment == ()]
     if not idle or case.even_plan is None or case.partition_counts is None or all(case.even_plan.values()):
         return
@@ -60,7 +61,8 @@ def mixed_subscriptions(case: Case) -> Iterable[Finding]:
 
 
 def mixed_protocols(case: Case) -> Iterable[Finding]:
-    """Finds a migration to KIP-848 that has begun and not ended."""
+    """Finds groups with members of the classic and of the KIP-848 protocol: a migration that has begun and not
+    ended."""
     if case.group.type is not GroupType.CONSUMER:
         return
     classic = [member for member in case.group.members if member.is_classic]
@@ -77,6 +79,7 @@ def mixed_protocols(case: Case) -> Iterable[Finding]:
 
 
 def mixed_static_members(case: Case) -> Iterable[Finding]:
+    """Finds groups with static and dynamic members: a restart of a dynamic one still rebalances the group."""
     static = [member for member in case.group.members if member.instance_id is not None]
     dynamic = [member for member in case.group.members if member.instance_id is None]
     if not static or not dynamic:
@@ -93,8 +96,8 @@ def mixed_static_members(case: Case) -> Iterable[Finding]:
 
 
 def static_member_missing(case: Case) -> Iterable[Finding]:
-    """Finds static members that are gone. Such a member stays in its group until its session expires, so it was away
-    for longer."""
+    """Finds static members that were in the group in an earlier snapshot, and are gone. Such a member stays in its
+    group until its session expires, so it was away for longer."""
     here = {member.instance_id for member in case.group.members}
     gone: dict[str, tuple[float, Member]] = {}
     for observation in case.observations:

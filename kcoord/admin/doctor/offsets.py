@@ -16,6 +16,7 @@ _NEAR: Final = 0.1  # the share of the retained time or records that may remain
 
 
 def offset_before_log_start(case: Case) -> Iterable[Finding]:
+    """Finds committed offsets before the log start: records were deleted before the group read them."""
     gone = {seen.tp: (offset, bounds) for seen, offset, bounds in _committed(case) if offset < bounds.start}
     if not gone:
         return
@@ -41,6 +42,7 @@ def offset_before_log_start(case: Case) -> Iterable[Finding]:
 
 
 def offset_beyond_log_end(case: Case) -> Iterable[Finding]:
+    """Finds committed offsets beyond the log end, where no record can be read."""
     beyond = {seen.tp: (offset, bounds) for seen, offset, bounds in _committed(case) if offset > bounds.end}
     if not beyond:
         return
@@ -64,6 +66,7 @@ def offset_beyond_log_end(case: Case) -> Iterable[Finding]:
 
 
 def offset_near_retention(case: Case) -> Iterable[Finding]:
+    """Finds committed offsets whose next records will soon be deleted by retention.ms or retention.bytes."""
     near = [near for each in _committed(case) if (near := _near_time(case, each.seen) or _near_bytes(case, each))]
     if not near:
         return
@@ -81,6 +84,7 @@ def offset_near_retention(case: Case) -> Iterable[Finding]:
 
 
 def offset_of_missing_partition(case: Case) -> Iterable[Finding]:
+    """Finds committed offsets of partitions that do not exist."""
     missing = [seen.tp for seen in case.last.seen.partitions if seen.committed and _is_missing(case, seen.tp)]
     if not missing:
         return

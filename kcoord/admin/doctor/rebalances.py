@@ -24,7 +24,8 @@ _EVIDENCE_KINDS: Final = (ChangeKind.STATE, ChangeKind.EPOCH, ChangeKind.MEMBER_
 
 
 def stuck_rebalance(case: Case) -> Iterable[Finding]:
-    """Finds a group that rebalances in every snapshot. With one snapshot it is only a reason to check again."""
+    """Finds a rebalance that does not end: the group rebalances in every snapshot. With one snapshot it is only a
+    reason to check again."""
     states = [observation.seen.group.state for observation in case.observations]
     if not set(states) <= REBALANCING:
         return
@@ -54,6 +55,7 @@ def stuck_rebalance(case: Case) -> Iterable[Finding]:
 
 
 def frequent_rebalances(case: Case) -> Iterable[Finding]:
+    """Finds groups that rebalance again and again, with the members that cause it."""
     count = _rebalances(case)
     if count < _MIN_REBALANCES:
         return

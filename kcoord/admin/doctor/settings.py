@@ -28,7 +28,8 @@ _PREFIXES: Final = {GroupType.CONSUMER: "consumer", GroupType.SHARE: "share", Gr
 
 
 def group_settings(case: Case) -> Iterable[Finding]:
-    """Checks a group whose time-outs are settings of the broker."""
+    """Finds a session timeout that is too short for the heartbeat interval, in the configs of KIP-848, share and
+    streams groups."""
     prefix = _PREFIXES.get(case.group.type)
     configs = case.facts.group_configs.get(case.group.name, {})
     session = _parse_integer(configs.get(f"{prefix}.session.timeout.ms"))
@@ -53,7 +54,7 @@ def group_settings(case: Case) -> Iterable[Finding]:
 
 
 def consumer_settings(properties: Mapping[str, str]) -> tuple[Finding, ...]:
-    """Checks a consumer's config, with Java's names. The findings are about no group of the cluster."""
+    """Finds problems in a consumer's properties, with Java's names. The findings are about no group of the cluster."""
     return tuple(_ConsumerConfig(properties).findings())
 
 

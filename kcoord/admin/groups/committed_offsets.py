@@ -16,8 +16,8 @@ _partition: Final = lru_cache(maxsize=1 << 16)(TopicPartition)  # shared by all 
 
 
 class TopicCommits(NamedTuple):
-    """The committed offsets of one topic: the columns of `Committed`, by partition. Lags are reported for all
-    partitions or for none."""
+    """The committed offsets of one group for one topic, in columns with a value for each partition. Lags are reported
+    for all partitions or for none."""
 
     topic: str
     partitions: Sequence[int]
@@ -28,8 +28,8 @@ class TopicCommits(NamedTuple):
 
 
 class Commits(Mapping[TopicPartition, Committed]):
-    """The committed offsets of one group, by partition. `topics` has the same offsets in columns, and each topic
-    once."""
+    """The committed offsets of one group: a mapping by partition. `topics` has the same offsets in columns, and each
+    topic once."""
 
     def __init__(self, topics: Sequence[TopicCommits] = ()) -> None:
         self.topics = topics
@@ -40,7 +40,7 @@ class Commits(Mapping[TopicPartition, Committed]):
 
     @cached_property
     def by_partition(self) -> dict[TopicPartition, Committed]:
-        """These offsets as a dict, which is faster for reading all of them."""
+        """The committed offsets as a dict, which is faster for reading all of them."""
         commits: dict[TopicPartition, Committed] = {}
         for topic, partitions, offsets, epochs, metadata, reported_lags in self.topics:
             texts = [text or "" for text in metadata]
@@ -77,7 +77,7 @@ def _sorter(partitions: tuple[int, ...]) -> Callable[[Sequence[Any]], Sequence[A
 
 
 def commits_of(offsets: Mapping[TopicPartition, Committed]) -> Commits:
-    """Builds columns from offsets that are known one by one."""
+    """Makes the columns of Commits from offsets that are known one by one."""
     return Commits(
         [
             TopicCommits(topic, [tp.partition for tp in tps], *zip(*map(offsets.__getitem__, tps), strict=True))

@@ -19,32 +19,33 @@ GROUPS_AT_ONCE: Final = 100  # in one batch; a stop takes effect between batches
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deletion:
-    """A group that is to be deleted, with its committed offsets."""
+    """A group that is to be deleted, with its committed offsets, which are lost with it."""
 
     group: Group
     committed: Mapping[TopicPartition, Committed]
 
     @property
     def topics(self) -> tuple[str, ...]:
+        """The topics for which the group has committed offsets, sorted."""
         return tuple(sorted({tp.topic for tp in self.committed}))
 
     @property
     def why_not(self) -> str | None:
-        """Why the group must not be deleted now; None if it may."""
+        """Why the group must not be deleted now (it has members); None if it may."""
         members = len(self.group.members)
         return f"it has {format_count(members, 'member')}: stop its members first" if members else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeletionPlan:
-    """The groups that exist, and refusals for those that could not be read."""
+    """The groups that are to be deleted, and errors for those that could not be read."""
 
     deletions: tuple[Deletion, ...]
     refused: tuple[Refusal, ...]
 
 
 class Status(StrEnum):
-    """The status of a group after the deletion, judged by whether it exists now."""
+    """The status of a group after its deletion was requested, judged by whether it exists now."""
 
     DELETED = "deleted"
     NOT_DELETED = "kept"
@@ -53,7 +54,7 @@ class Status(StrEnum):
 
 
 class Outcome(NamedTuple):
-    """The status of one group. `why` explains a group that is not deleted, or not known to be deleted; it is empty
+    """The outcome of deleting one group: its status, and `why` it is not deleted, or not known to be; empty
     otherwise."""
 
     status: Status
@@ -62,7 +63,8 @@ class Outcome(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deleted:
-    """The outcome of each group. `undo_path` is None if there is nothing to undo.
+    """The result of deleting groups: the outcome of each group, and the path of the undo file. `undo_path` is None if
+    there is nothing to undo.
 
     That may turn out only after the file was written; the file is then removed.
     """
@@ -74,12 +76,13 @@ class Deleted:
 
     @property
     def failed(self) -> tuple[str, ...]:
+        """The names of the groups that are not deleted, or not known to be."""
         return tuple(name for name, outcome in self.outcomes.items() if outcome.status is not Status.DELETED)
 
 
 def plan_deletion(cluster: ClusterClient, names: Collection[str]) -> DeletionPlan:
-    """Reads the groups that are to be deleted. Groups with members are part of the plan, with the reason against their
-    deletion."""
+    """Reads the groups that are to be deleted, and their committed offsets. Groups with members are part of the plan,
+    with the reason against their deletion."""
     described = cluster.describe_groups(names)
     committed = cluster.committed(list(described.found))
     return DeletionPlan(
@@ -101,11 +104,12 @@ def delete(
     on_undo_written: Callable[[Path], None] = lambda _: None,
     stop: Stop = NEVER,
 ) -> Deleted:
-    """Reads the groups again, writes the undo file, deletes them, and checks which of them still exist.
+    """Deletes the groups of a plan: reads them again, writes the undo file, sends the requests, and checks which of the
+    groups still exist.
 
     The broker itself refuses to delete a group that has got a member since it was read. `on_undo_written` gets the path
     of the undo file before anything is deleted; from then on no failure is raised: it becomes an outcome. No further
-    batch begins after `stop` was requested. After a KeyboardInterrupt the broker's answers count, as far as they have
+    batch begins after `stop` was requested. After a KeyboardInterrupt the broker's responses count, as far as they have
     come.
     """
     wanted = [deletion.group.name for deletion in plan.deletions]

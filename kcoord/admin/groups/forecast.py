@@ -29,6 +29,9 @@ _ENDS_PER_LOG: Final = 60  # of one log
 
 
 class Outlook(StrEnum):
+    """How the lag of a group or partition develops: it is gone, shrinks, stays or grows; or the committed offset is
+    beyond the end of the log."""
+
     UNKNOWN = "unknown"
     CAUGHT_UP = "caught-up"
     CATCHING_UP = "catching-up"
@@ -38,8 +41,8 @@ class Outlook(StrEnum):
 
 
 class Forecast(NamedTuple):
-    """`seconds` until the lag is gone at the current rates. It is None if the lag does not shrink, or beyond the
-    longest forecast."""
+    """A forecast of a group's lag: its outlook, and in how many `seconds` it will be gone at the current rates. That is
+    None if the lag does not shrink, or beyond the longest forecast."""
 
     outlook: Outlook
     seconds: float | None = None
@@ -50,15 +53,16 @@ _CAUGHT_UP: Final = Forecast(Outlook.CAUGHT_UP, 0.0)
 
 
 class TimeLag(NamedTuple):
-    """The lag in time: the age of the first record that is not consumed. `is_at_least` is True if that record is older
-    than the first snapshot."""
+    """The lag in seconds: the age of the first record that is not consumed. `is_at_least` is True if that record is
+    older than the first snapshot, so that only a lower bound is known."""
 
     seconds: float
     is_at_least: bool = False
 
 
 def forecast(lag: int | None, rate: Rate, *, keeps_up: bool | None, span: float) -> Forecast:
-    """Forecasts from rates over `span` seconds. `keeps_up` is None in the first seconds, when it is not known yet."""
+    """Forecasts how a lag (in records) develops, from rates that were measured over `span` seconds. `keeps_up` is None
+    in the first seconds, when it is not known yet."""
     if lag is None:
         return UNKNOWN
     if lag < 0:
@@ -78,27 +82,28 @@ def forecast(lag: int | None, rate: Rate, *, keeps_up: bool | None, span: float)
 
 
 class ProgressTracker:
-    """Tracks the partitions of groups over successive snapshots, to answer `keeps_up` and `time_lag`."""
+    """Tracks how the committed offsets of groups move over successive snapshots, to answer whether a group keeps up
+    with a partition, and how old its lag is."""
 
     def __init__(self) -> None:
         self._ends = _LogEnds()
         self._groups: dict[str, dict[TopicPartition, _PartitionProgress]] = {}
 
     def observe(self, snapshot: Snapshot) -> None:
-        """Adds a snapshot. Groups that are gone are forgotten, unless the snapshot has refusals: then they may still
-        exist."""
+        """Adds a snapshot of groups. Groups that are gone are forgotten, unless some could not be read: then they may
+        still exist."""
         self._ends.observe(snapshot)
         seen = {name: self._observe_group(snapshot.at, name, each.partitions) for name, each in snapshot.groups.items()}
         self._groups = {**self._groups, **seen} if snapshot.refused else seen
 
     def keeps_up(self, group: str, tp: TopicPartition) -> bool | None:
-        """Whether the group keeps up with this partition; None if there are too few snapshots of it."""
+        """Whether the group commits as fast as the partition is written; None if there are too few snapshots of it."""
         progress = self._groups.get(group, {}).get(tp)
         return progress.keeps_up if progress else None
 
     def time_lag(self, seen: PartitionLag, at: float) -> TimeLag | None:
-        """Returns the lag in time: by the time of the next record if that is known, otherwise by when the log grew
-        beyond it."""
+        """Returns the lag of a partition in seconds at the time `at`: by the time of the next record if that is known,
+        otherwise by when the log grew beyond it. None if it is unknown."""
         seconds = seen.lag_seconds(at)
         if seconds is not None:
             return TimeLag(seconds)
@@ -122,7 +127,7 @@ class ProgressTracker:
 
 
 def max_time_lag(time_lags: Collection[TimeLag | None]) -> TimeLag | None:
-    """Returns the largest of the known lags in time."""
+    """Returns the largest of the known lags in time; None if none is known."""
     return max((each for each in time_lags if each is not None), default=None)
 
 

@@ -10,7 +10,8 @@ from kcoord.admin.model import Bounds, Committed, Group, Member, Refusal, TopicP
 
 
 class PartitionLag(NamedTuple):
-    """A partition that a group committed for or that a member owns. Its lag is that of `lag_of`."""
+    """The lag of a group in one partition for which it has committed or that a member owns, in records as by `lag_of`,
+    with the offsets it follows from."""
 
     tp: TopicPartition
     committed: Committed | None
@@ -20,12 +21,14 @@ class PartitionLag(NamedTuple):
     next_record_at: int | None = None  # the time of the first record that is not consumed yet, in ms since 1970
 
     def lag_seconds(self, at: float) -> float | None:
+        """Returns the lag in seconds at the time `at`: the age of the first record that is not consumed yet; None if
+        unknown."""
         return lag_seconds(self.lag, self.next_record_at, at)
 
 
 def lag_seconds(lag: int | None, next_record_at: int | None, at: float) -> float | None:
-    """Returns the age of the first record that is not consumed yet. It is 0 if there is none, and None if it is unknown
-    or the offset is beyond the end."""
+    """Returns the lag in seconds at the time `at`: the age of the first record that is not consumed yet. It is 0 if
+    there is none, and None if it is unknown or the offset is beyond the end."""
     if lag == 0:
         return 0.0
     if lag is None or lag < 0 or next_record_at is None:
@@ -34,7 +37,8 @@ def lag_seconds(lag: int | None, next_record_at: int | None, at: float) -> float
 
 
 def lag_of(committed: Committed | None, bounds: Bounds | None) -> int | None:
-    """Counts records from the committed offset to the end, as Kafka's tool does; None if nothing is committed."""
+    """Returns the lag in records from the committed offset to the log end offset, as Kafka's tool counts it; None if
+    nothing is committed."""
     if committed is None:
         return None
     if committed.reported_lag is not None or bounds is None:
@@ -43,8 +47,8 @@ def lag_of(committed: Committed | None, bounds: Bounds | None) -> int | None:
 
 
 class UnownedPartitions(Sequence[PartitionLag]):
-    """The partitions that a group has committed for and nobody owns, as columns without record times. A thousand groups
-    have tens of thousands of them, and a table of groups reads no single one."""
+    """The lags of the partitions that a group has committed for and no member owns, as columns without record times. A
+    thousand groups have tens of thousands of them, and a table of groups reads no single one."""
 
     def __init__(self, commits: Commits, bounds: Mapping[str, Mapping[int, Bounds]]) -> None:
         """The commits are sorted; bounds are by topic and partition."""
@@ -92,24 +96,25 @@ class UnownedPartitions(Sequence[PartitionLag]):
 
 @dataclass(frozen=True, kw_only=True)
 class GroupSnapshot:
-    """A group at one moment; its partitions are sorted by topic and number."""
+    """A group at one moment, with its lag in each partition, sorted by topic and number."""
 
     group: Group
     partitions: Sequence[PartitionLag]
 
     @cached_property
     def total_lag(self) -> int | None:
-        """The sum of the known lags; None if no partition's lag is known."""
+        """The sum of the known lags of all partitions, in records; None if no partition's lag is known."""
         return sum_known(self.lags)
 
     @property
     def lags(self) -> Sequence[int | None]:
-        """The lags of the partitions, in their order."""
+        """The lags of the partitions in records, in their order; None where a lag is unknown."""
         unowned = self.partitions
         return unowned.lags if isinstance(unowned, UnownedPartitions) else [seen.lag for seen in unowned]
 
     def worst_seconds(self, at: float) -> float | None:
-        """Returns the age of the oldest record that is not consumed, over all partitions; None as in `max_known`."""
+        """Returns the largest lag in seconds at the time `at`, over all partitions: the age of the oldest record that
+        is not consumed. None as in `max_known`."""
         if isinstance(self.partitions, UnownedPartitions):  # no record times are known
             return 0.0 if 0 in self.lags and not self.total_lag else None
         unread = [seen.next_record_at for seen in self.partitions if seen.lag is not None and seen.lag > 0]
@@ -121,11 +126,13 @@ class GroupSnapshot:
 
     @cached_property
     def topics(self) -> tuple[str, ...]:
+        """The topics that the group has committed for or owns partitions of, sorted."""
         return tuple(sorted({seen.tp.topic for seen in self.partitions}))
 
 
 def sum_known(lags: Iterable[int | None]) -> int | None:
-    """Adds up the known lags. An offset beyond the end of its log does not reduce the lag of other partitions."""
+    """Adds up the known lags of partitions, in records; None if none is known. An offset beyond the end of its log does
+    not reduce the lag of other partitions."""
     known = [lag for lag in lags if lag is not None]
     return sum([lag for lag in known if lag > 0]) if known else None
 
@@ -141,7 +148,8 @@ def max_known(lags: Iterable[tuple[int | None, float | None]]) -> float | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """A snapshot of groups at one moment, in seconds since 1970, and what the cluster refused."""
+    """A snapshot of groups with members, committed offsets and lag, at one moment `at` in seconds since 1970, and an
+    error for each that could not be read."""
 
     at: float
     groups: Mapping[str, GroupSnapshot]
@@ -152,7 +160,7 @@ class Snapshot:
 
 
 class GroupSummary(NamedTuple):
-    """A summary of a `GroupSnapshot`, without its partitions."""
+    """A group with its topics and total lag, without the single partitions of a `GroupSnapshot`."""
 
     group: Group
     topics: tuple[str, ...]
@@ -161,15 +169,15 @@ class GroupSummary(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupSummaries:
-    """Summaries of groups, and what the cluster refused."""
+    """Summaries of groups, by group, and an error for each that could not be read."""
 
     groups: Mapping[str, GroupSummary]
     refused: tuple[Refusal, ...] = ()
 
 
 def summarize(group: Group, commits: Commits, bounds: Mapping[str, Mapping[int, Bounds]]) -> GroupSummary:
-    """Summarises a group from whole columns: there may be tens of thousands of partitions. Bounds of logs are by topic
-    and partition."""
+    """Returns the summary of a group. It works on whole columns, as there may be tens of thousands of partitions.
+    Bounds of logs are by topic and partition."""
     lags: list[int | None] = []
     for each in commits.topics:
         lags += _lags(each, map(bounds.get(each.topic, {}).get, each.partitions))

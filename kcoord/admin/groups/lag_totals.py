@@ -9,7 +9,7 @@ from kcoord.admin.groups.group_snapshot import GroupSnapshot, PartitionLag, Snap
 
 
 class GroupBy(StrEnum):
-    """What one row of lag covers."""
+    """The granularity of a table of lag: a row for each group, for each of its topics or for each partition."""
 
     GROUP = "group"
     TOPIC = "topic"
@@ -18,8 +18,9 @@ class GroupBy(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LagRow:
-    """The lag of a group, of a topic within one group, or of a partition. `unknown` partitions have no committed
-    offset, or a log that cannot be read; they are not part of the totals."""
+    """One row of a table of lag: the lag, in records and in seconds, of a group, of a topic within one group, or of a
+    partition. `unknown` counts partitions without a committed offset, or with a log that cannot be read; they are not
+    part of the totals."""
 
     group: str
     topic: str | None
@@ -31,6 +32,7 @@ class LagRow:
 
 
 def lag_rows(snapshot: Snapshot, by: GroupBy) -> list[LagRow]:
+    """Returns the rows of lag of all groups of a snapshot, at this granularity."""
     return [
         _row(seen.group.name, by, partitions, snapshot.at)
         for seen in snapshot.groups.values()
@@ -39,7 +41,7 @@ def lag_rows(snapshot: Snapshot, by: GroupBy) -> list[LagRow]:
 
 
 def total(rows: Iterable[LagRow]) -> LagRow:
-    """Adds up all rows as one row without a group."""
+    """Adds up rows of lag to one row without a group."""
     counted = list(rows)
     return LagRow(
         group="",

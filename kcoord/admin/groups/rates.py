@@ -14,14 +14,15 @@ COMMIT_INTERVAL: Final = 5.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rate:
-    """Records per second. `consumed` counts what was committed; None if too little is known."""
+    """The rates of a partition or group in records per second: `consumed` by the group, as its commits show, and
+    `produced` to the log; None if too little is known."""
 
     consumed: float | None
     produced: float | None
 
     @property
     def net(self) -> float | None:
-        """By how many records the lag shrinks each second; negative if it grows."""
+        """By how many records the lag shrinks each second; negative if it grows, None if too little is known."""
         return None if self.consumed is None or self.produced is None else self.consumed - self.produced
 
 
@@ -29,7 +30,7 @@ UNKNOWN_RATE: Final = Rate(consumed=None, produced=None)
 
 
 def partition_rates(snapshots: Iterable[Snapshot], group: str) -> dict[TopicPartition, Rate]:
-    """Computes the rates of each partition over these snapshots, the oldest first."""
+    """Returns the rates of each partition of a group, computed over these snapshots, the oldest first."""
     sums: dict[TopicPartition, _Progress] = {}
     for before, after in pairwise(snapshot for snapshot in snapshots if group in snapshot.groups):
         earlier = {seen.tp: seen for seen in before.groups[group].partitions}
@@ -45,7 +46,7 @@ def partition_rates(snapshots: Iterable[Snapshot], group: str) -> dict[TopicPart
 
 
 def total_rate(parts: Iterable[Rate]) -> Rate:
-    """Adds up the known rates of all partitions."""
+    """Adds up the known rates of partitions."""
     parts = list(parts)
     consumed = [rate.consumed for rate in parts if rate.consumed is not None]
     produced = [rate.produced for rate in parts if rate.produced is not None]

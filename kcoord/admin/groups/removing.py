@@ -14,13 +14,14 @@ MEMBERS_AT_ONCE: Final = 50  # in one batch; a stop takes effect between batches
 
 
 class NotAMember(InvalidInput, RuntimeError):
-    """The group does not have a member that was named."""
+    """An error: the group does not have a member that was named."""
 
 
 def chosen_members(
     group: Group, *, member_ids: Collection[str], instance_ids: Collection[str], everyone: bool
 ) -> tuple[Member, ...]:
-    """Returns the named members, in the group's order. Raises NotAMember for one that does not exist."""
+    """Returns the members with these ids, or everyone, in the group's order. Raises NotAMember for one that does not
+    exist."""
     absent = [
         *(f"member {each}" for each in member_ids if each not in {member.member_id for member in group.members}),
         *(f"instance {each}" for each in instance_ids if each not in {member.instance_id for member in group.members}),
@@ -37,16 +38,16 @@ def chosen_members(
 
 
 def member_to_remove(member: Member) -> MemberToRemove:
-    """Identifies a member by both ids: a static member that has rejoined has a new member id, and must not be
-    removed."""
+    """Returns the ids by which a member is removed, both of them: a static member that has rejoined has a new member
+    id, and must not be removed."""
     return MemberToRemove(member_id=member.member_id, instance_id=member.instance_id)
 
 
 @dataclass(slots=True, kw_only=True)
 class Removed:
-    """The broker's answer for each member that was to be removed. It is consistent at any moment of an interrupt.
+    """The result of removing members: the broker's error code for each. It is consistent at any moment of an interrupt.
 
-    A member in `begun` without an error had no answer; a member in neither was not tried.
+    A member in `begun` without an error code had no response; a member in neither was not tried.
     """
 
     errors: dict[MemberToRemove, ErrorCode] = field(default_factory=dict)
@@ -58,8 +59,8 @@ class Removed:
 def remove(
     cluster: ClusterClient, group: str, members: Collection[MemberToRemove], *, reason: str, stop: Stop = NEVER
 ) -> Removed:
-    """Removes these members in batches. No further batch begins after `stop` was requested. A KeyboardInterrupt leaves
-    the members of the batch in flight without an answer."""
+    """Removes these members from a group in batches. No further batch begins after `stop` was requested. A
+    KeyboardInterrupt leaves the members of the batch in flight without an error code."""
     removed = Removed()
     waiting = list(members)
     stop.begin()

@@ -10,14 +10,14 @@ from kcoord.exceptions import InvalidInput
 
 
 class NoGroupSelected(InvalidInput, RuntimeError):
-    """No group was named, or none of the existing ones matches."""
+    """An error: no group was named, or none of the existing ones matches."""
 
 
 def select_groups(
     cluster: ClusterClient, *, names: Sequence[str] = (), pattern: str | None = None, everything: bool = False
 ) -> tuple[list[str], tuple[Refusal, ...]]:
-    """Returns the names of the selected groups, and refusals of brokers that could not list theirs. Given names are not
-    checked."""
+    """Returns the names of the groups that are named, match the pattern, or exist (`everything`), and errors of brokers
+    that could not list theirs. Given names are not checked."""
     if not pattern and not everything:
         return list(dict.fromkeys(names)), ()
     listed = cluster.list_groups()
@@ -32,7 +32,7 @@ def select_groups(
 
 
 def matching_names(names: Collection[str], pattern: str) -> list[str]:
-    """Returns the names in which the pattern is found, sorted. Raises ValueError if it is not a regular expression."""
+    """Returns the names in which the regular expression is found, sorted. Raises ValueError if it is not one."""
     try:
         found = compile_name_pattern(pattern)
     except re.error as error:

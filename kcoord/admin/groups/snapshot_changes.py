@@ -25,6 +25,9 @@ _GONE: Final = frozenset({ErrorCode.group_id_not_found, ErrorCode.invalid_group_
 
 
 class ChangeKind(StrEnum):
+    """The kind of a change of a group between two snapshots: of its state, epoch, members, owned partitions or offsets,
+    or of whether it can be read."""
+
     GROUP_APPEARED = "group-appeared"
     GROUP_GONE = "group-gone"
     STATE = "state"
@@ -42,7 +45,8 @@ class ChangeKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupChange:
-    """A difference between two snapshots; `at` is the time of the later one."""
+    """A change of a group between two snapshots; `at` is the time of the later one in seconds since 1970, `text`
+    describes the change for people."""
 
     at: float
     group: str  # empty if it concerns more than one
@@ -53,13 +57,15 @@ class GroupChange:
 
     @property
     def predicate(self) -> str:
-        """What the member did, without its name: "joined". For a change without a member it is the whole text."""
+        """The change as a predicate of its member, such as "joined". For a change without a member it is the whole
+        text."""
         return self.text.removeprefix(format_member(self.member)).strip() if self.member else self.text
 
 
 @dataclass(frozen=True, kw_only=True)
 class GroupStatus:
-    """A group in the latest snapshot, its rates over the window, and its forecast."""
+    """The current state of a group that is watched: its latest snapshot, its rates over the window, and its
+    forecast."""
 
     seen: GroupSnapshot
     rates: Mapping[TopicPartition, Rate]
@@ -69,19 +75,21 @@ class GroupStatus:
 
     @cached_property
     def rate(self) -> Rate:
+        """The total rate over all partitions of the group."""
         return total_rate(self.rates.values())
 
     @cached_property
     def time_lag(self) -> TimeLag | None:
-        """The age of the oldest record that is not consumed. It is a lower bound while the time of some partition with
-        lag is unknown."""
+        """The lag of the group in seconds: the age of the oldest record that is not consumed. It is a lower bound while
+        the time of some partition with lag is unknown."""
         known = max_time_lag(self.time_lags.values())
         untold = any((each.lag or 0) > 0 and self.time_lags.get(each.tp) is None for each in self.seen.partitions)
         return known._replace(is_at_least=True) if known is not None and untold else known
 
 
 class WatchHistory:
-    """The snapshots within a window, and the changes since the first: the state of `kcoord groups watch`."""
+    """The state of `kcoord groups watch`: the snapshots within a window of seconds, and the latest changes of
+    groups."""
 
     def __init__(self, *, window: float = 30.0, remembered: int = 200) -> None:
         self.changes: deque[GroupChange] = deque(maxlen=remembered)
@@ -94,8 +102,8 @@ class WatchHistory:
         """Why the latest attempt at a snapshot failed."""
 
     def add(self, snapshot: Snapshot) -> tuple[GroupChange, ...]:
-        """Adds a snapshot and returns what changed. Rates are taken over the window, or over two snapshots if they are
-        further apart."""
+        """Adds a snapshot and returns the changes since the one before. Rates are taken over the window, or over two
+        snapshots if they are further apart."""
         found = self._detector.observe(snapshot)
         if self.failure is not None:
             self.failure = None
@@ -112,7 +120,8 @@ class WatchHistory:
         return found
 
     def add_failure(self, at: float, failure: str) -> tuple[GroupChange, ...]:
-        """Records that no snapshot could be read. Emits a change when that begins, and when the reason changes."""
+        """Records that no snapshot could be read at this time, and why. Returns a change when that begins, and when the
+        reason changes."""
         found = GroupChange(at=at, group="", kind=ChangeKind.UNREACHABLE, text=failure)
         is_new = failure != self.failure
         self.failure = failure
@@ -125,6 +134,7 @@ class WatchHistory:
         return self._snapshots[-1] if self._snapshots else None
 
     def groups(self) -> list[GroupStatus]:
+        """Returns the current status of each group in the latest snapshot."""
         if self._groups is None:
             seen = self.latest.groups.values() if self.latest else ()
             self._groups = [self._group_status(each) for each in seen]
@@ -168,7 +178,7 @@ def _group_forecast(
 
 
 def changes(snapshots: Iterable[Snapshot]) -> tuple[GroupChange, ...]:
-    """Returns all changes over these snapshots, the oldest first."""
+    """Returns all changes of groups over these snapshots, the oldest first."""
     detector = ChangeDetector()
     return tuple(change for snapshot in snapshots for change in detector.observe(snapshot))
 
@@ -179,7 +189,7 @@ _RefusedResource = tuple[Resource, str | TopicPartition]
 
 @dataclass(slots=True)
 class ChangeDetector:
-    """Detects the changes in each snapshot, compared with what was reported last."""
+    """Detects the changes of groups in each snapshot, compared with the snapshots before."""
 
     _before: Snapshot | None = None
     _groups: dict[str, GroupSnapshot] = field(default_factory=dict)  # as they were last reported
@@ -187,7 +197,7 @@ class ChangeDetector:
     _refused: dict[_RefusedResource, Refusal] = field(default_factory=dict)
 
     def observe(self, snapshot: Snapshot) -> tuple[GroupChange, ...]:
-        """Returns the changes since the previous snapshot; none for the first."""
+        """Returns the changes of groups since the previous snapshot; none for the first."""
         found = [] if self._before is None else [*self._refusal_changes(snapshot), *self._differences(snapshot)]
         self._before = snapshot
         self._refused = _by_resource(snapshot.refused)

@@ -33,8 +33,8 @@ def read_snapshot(
     with_times: bool,
     advance: Advance = lambda _: None,
 ) -> Snapshot:
-    """Describes the groups, with their committed offsets and the bounds of those logs. `advance` gets the number of
-    groups of each batch that is done."""
+    """Reads a snapshot of these groups from the cluster: their members, committed offsets and the bounds of those logs
+    and, with times, the times of the next records. `advance` gets the number of groups of each batch that is done."""
     read = _read(cluster, groups, advance, with_times=with_times)
     times, refused = read.times, read.refused
     by_topic = _by_topic(read.bounds)
@@ -51,7 +51,8 @@ def read_snapshot(
 def read_summaries(
     cluster: ClusterClient, groups: Collection[str], *, advance: Advance = lambda _: None
 ) -> GroupSummaries:
-    """Reads summaries, without single partitions."""
+    """Reads summaries of these groups from the cluster: members, topics and total lag, without single partitions.
+    `advance` gets the number of groups of each batch that is done."""
     read = _read(cluster, groups, advance, with_times=False)
     bounds = _by_topic(read.bounds)
     found = {name: summarize(group, read.commits.get(name, Commits()), bounds) for name, group in read.groups.items()}

@@ -16,8 +16,8 @@ READ_AT_ONCE: Final = 200
 
 
 class TimeCache:
-    """Caches the times of the positions of the latest snapshot only: a group that moves on no longer needs the old
-    ones."""
+    """A cache of the times of the records that groups read next. It holds the positions of the latest snapshot only: a
+    group that moves on no longer needs the old ones."""
 
     def __init__(self, *, read_at_once: int = READ_AT_ONCE) -> None:
         self._times: dict[Position, int] = {}
@@ -25,7 +25,8 @@ class TimeCache:
         self._read_at_once = read_at_once
 
     def fill(self, cluster: ClusterClient, snapshot: Snapshot) -> Snapshot:
-        """Returns the snapshot with the time of the next record of each partition, as far as it is known."""
+        """Returns the snapshot with the time of the next record of each partition, as far as it is known. Some missing
+        times are read from the cluster each time."""
         lags = _lags(snapshot)
         self._times = {position: time for position, time in self._times.items() if position in lags}
         self._asked &= lags.keys()

@@ -53,7 +53,8 @@ _AS_KAFKA_PRINTS: Final = str.maketrans("+/", "-_")  # topic ids: base64 for URL
 
 
 class LibrdkafkaCluster:
-    """Implements `cluster_client.ClusterClient`, which documents the methods."""
+    """The admin client of a cluster through confluent-kafka, for logins that only librdkafka supports. It implements
+    `cluster_client.ClusterClient`, which documents the methods."""
 
     def __init__(self, connection: Connection, *, waits: Waits | None = None) -> None:
         self._link = Link(librdkafka_configuration(connection), timeout=connection.request_timeout, waits=waits)
@@ -63,13 +64,16 @@ class LibrdkafkaCluster:
     # Reading
 
     def cluster_id(self) -> str | None:
+        """Returns the cluster's id, or None if the broker does not report one."""
         cluster_id: str | None = self._link.description.cluster_id
         return cluster_id
 
     def nodes(self) -> Mapping[int, Node]:
+        """Returns the brokers of the cluster, by broker id."""
         return {each.id: librdkafka_groups.node(each) for each in self._link.description.nodes}
 
     def topics(self, names: Collection[str] | None = None) -> Answers[str, Topic]:
+        """Describes all topics, or the named ones: their ids, partitions and leaders."""
         wanted = list(self._link.call(self._admin.list_topics).topics) if names is None else list(names)
 
         def start(pending: list[str]) -> "Mapping[str, Future[Any]]":
@@ -78,12 +82,16 @@ class LibrdkafkaCluster:
         return self._each(wanted, start, lambda _, result: _topic(result), Resource.TOPIC)
 
     def list_groups(self, *, states: Collection[str] = (), types: Collection[str] = ()) -> Answers[str, ListedGroup]:
+        """Lists the groups of all brokers, or those in one of these states and of one of these types."""
         return librdkafka_groups.list_groups(self._link, states=states, types=types)
 
     def describe_groups(self, names: Collection[str]) -> Answers[str, Group]:
+        """Describes groups, with their members."""
         return librdkafka_groups.describe_groups(self._link, names)
 
     def committed(self, groups: Collection[str]) -> Answers[str, Commits]:
+        """Fetches all committed offsets of each group, one group per request."""
+
         def start(pending: list[str]) -> "Mapping[str, Future[Any]]":
             asked = [[ConsumerGroupTopicPartitions(name)] for name in pending]  # librdkafka takes one at a time
             answers = [
@@ -95,10 +103,12 @@ class LibrdkafkaCluster:
         return self._each(groups, start, lambda _, result: _commits(result.topic_partitions), Resource.GROUP)
 
     def describe_with_commits(self, names: Collection[str]) -> tuple[Answers[str, Group], Answers[str, Commits]]:
+        """Describes groups, then fetches the committed offsets of those that exist."""
         described = self.describe_groups(names)
         return described, self.committed(list(described.found))
 
     def bounds(self, partitions: Collection[TopicPartition]) -> Answers[TopicPartition, Bounds]:
+        """Fetches the log start offset and the log end offset of these partitions."""
         starts = self.offsets_at(dict.fromkeys(partitions, EARLIEST))
         ends = self.offsets_at(dict.fromkeys(partitions, LATEST))
         found = {
@@ -109,10 +119,14 @@ class LibrdkafkaCluster:
     def bounds_with_times(
         self, partitions: Collection[TopicPartition], positions: Collection[Position]
     ) -> tuple[Answers[TopicPartition, Bounds], Answers[Position, int]]:
+        """Fetches the bounds of logs, then the times of the records that a consumer at these positions would
+        read next."""
         bounds = self.bounds(partitions)
         return bounds, self.timestamps(next_positions(positions, bounds.found))
 
     def offsets_at(self, timestamps: Mapping[TopicPartition, int]) -> Answers[TopicPartition, FoundOffset]:
+        """Finds the first record of that time (ms since 1970) or later in each partition."""
+
         def start(pending: list[TopicPartition]) -> "Mapping[TopicPartition, Future[Any]]":
             wanted = {TheirPartition(*tp): _spec(timestamps[tp]) for tp in pending}
             answers = self._admin.list_offsets(wanted, request_timeout=self._timeout)
@@ -121,22 +135,26 @@ class LibrdkafkaCluster:
         return self._each(timestamps, start, lambda _, result: _found(result), Resource.TOPIC, lambda tp: tp.topic)
 
     def timestamps(self, positions: Collection[Position]) -> Answers[Position, int]:
+        """Reads the times of the records at these positions by a consumer, in ms since 1970."""
         return self._read_records(positions, librdkafka_times.timestamps)
 
     def record_marks(self, positions: Collection[Position]) -> Answers[Position, RecordMark]:
+        """Reads the marks (offset, time, checksum) of the records at these positions by a consumer."""
         return self._read_records(positions, librdkafka_times.record_marks)
 
     def topic_configs(self, topics: Collection[str]) -> Answers[str, Mapping[str, str]]:
+        """Fetches the configs of topics, by topic name."""
         return self._configs(_admin_module.ResourceType.TOPIC, topics, Resource.TOPIC)
 
     def group_configs(self, groups: Collection[str]) -> Answers[str, Mapping[str, str]]:
+        """Fetches the configs of groups, by group."""
         return self._configs(_admin_module.ResourceType.GROUP, groups, Resource.GROUP)
 
     # Changing
 
     def commit(self, group: str, offsets: Mapping[TopicPartition, Committed]) -> Answers[TopicPartition, ErrorCode]:
-        """Commits without a member and a generation, as librdkafka does here: the broker refuses it if the group has
-        members."""
+        """Commits offsets for a group and returns the error code of each partition. The commit has no member and no
+        generation, as librdkafka does here: the broker refuses it if the group has members."""
         if any(committed.metadata for committed in offsets.values()):
             return _cannot(group, offsets, "confluent-kafka would add a NUL to the metadata of offsets")
         theirs = [_their_commit(tp, committed) for tp, committed in offsets.items()]
@@ -167,9 +185,12 @@ class LibrdkafkaCluster:
         return Answers(found=errors, refused=tuple(refused))
 
     def delete_offsets(self, group: str, partitions: Collection[TopicPartition]) -> Answers[TopicPartition, ErrorCode]:
+        """Refuses every partition, because confluent-kafka cannot delete committed offsets."""
         return _cannot(group, partitions, "confluent-kafka cannot delete offsets")
 
     def delete_groups(self, names: Collection[str]) -> Answers[str, ErrorCode]:
+        """Deletes groups, and returns the error code of each."""
+
         def start(pending: list[str]) -> "Mapping[str, Future[Any]]":
             answers: Mapping[str, Future[Any]] = self._admin.delete_consumer_groups(
                 pending, request_timeout=self._timeout
@@ -187,9 +208,11 @@ class LibrdkafkaCluster:
     def remove_members(
         self, group: str, members: Collection[MemberToRemove], *, reason: str
     ) -> Answers[MemberToRemove, ErrorCode]:
+        """Refuses every member, because confluent-kafka cannot remove members."""
         return _cannot(group, members, "confluent-kafka cannot remove members")
 
     def close(self) -> None:
+        """Closes the client."""
         del self._admin
         self._link.close()
 

@@ -34,7 +34,8 @@ _BROKER: Final = re.compile(r"^(?:\[thrd:[^\]]*\]: )?(?:[a-z_]+://)?(\S+?)/(?:bo
 
 
 def protocol_error(error: KafkaError) -> tuple[ErrorCode, str]:
-    """Returns the broker's error; for an error of librdkafka, the closest one and a message."""
+    """Translates an error of librdkafka to Kafka's error code and a message. The message is empty if the error came
+    from the broker."""
     code = error.code()
     if code in _KNOWN_CODES:
         return ErrorCode(code), ""
@@ -42,12 +43,13 @@ def protocol_error(error: KafkaError) -> tuple[ErrorCode, str]:
 
 
 def clean_message(text: str) -> str:
-    """Removes details of librdkafka's internals from a message: "127.0.0.1:9092: Connection refused" remains."""
+    """Removes details of librdkafka's internals from an error message: "127.0.0.1:9092: Connection refused" remains."""
     return in_one_line(_BROKER.sub(r"\1: ", _NOISE.sub("", text)).strip())
 
 
 def cannot_connect(error: KafkaError | None, bootstrap: str, timeout: float) -> CannotConnect:
-    """Explains why no broker answers, by the last error that librdkafka reported of its connections."""
+    """Returns an error that explains why no broker answers, by the last error that librdkafka reported of its
+    connections. `timeout` is in seconds."""
     if error is None:
         return NoAnswer(f"{bootstrap}: no broker has answered within {timeout:g} s")
     text = clean_message(error.str())
@@ -63,13 +65,13 @@ def cannot_connect(error: KafkaError | None, bootstrap: str, timeout: float) -> 
 
 
 def bad_settings(error: KafkaException, configuration: Mapping[str, Any]) -> BadConnection:
-    """Explains why librdkafka creates no client from a configuration."""
+    """Returns an error that explains why librdkafka creates no client from a configuration."""
     text = without_secrets(clean_message(error.args[0].str()), configuration)
     return BadConnection(f"librdkafka cannot use these settings: {text}")
 
 
 def without_secrets(text: str, configuration: Mapping[str, Any]) -> str:
-    """Hides every secret of the configuration in a text, should librdkafka ever quote one."""
+    """Hides every secret of the configuration in a text such as an error message, should librdkafka ever quote one."""
     secrets = [value for key, value in configuration.items() if is_secret_key(key) and isinstance(value, str)]
     for secret in sorted(filter(None, secrets), key=len, reverse=True):
         text = text.replace(secret, HIDDEN)

@@ -39,6 +39,7 @@ _TYPES: Final = {ConsumerGroupType.CLASSIC: GroupType.CLASSIC, ConsumerGroupType
 
 
 def list_groups(link: Link, *, states: Collection[str], types: Collection[str]) -> Answers[str, ListedGroup]:
+    """Lists the groups of all brokers, or those in one of these states and of one of these types."""
     listing = link.wait(link.admin.list_consumer_groups(request_timeout=link.timeout))
     consumers = {each.group_id: each for each in listing.valid}
     found = [_listed(each, consumers.get(each.id)) for each in _older_listing(link)]
@@ -71,6 +72,8 @@ def _unlisted(error: KafkaException) -> Refusal:
 
 
 def describe_groups(link: Link, names: Collection[str]) -> Answers[str, Group]:
+    """Describes groups, with their members."""
+
     def ask(pending: list[str], attempt: Attempt[str, Group]) -> None:
         futures = link.admin.describe_consumer_groups(pending, request_timeout=link.timeout)
         link.wait_for(list(futures.values()))
@@ -175,10 +178,13 @@ def _subscription(content: bytes) -> tuple[str, ...] | None:
 
 
 def partitions(theirs: Iterable[Any]) -> tuple[TopicPartition, ...]:
+    """Converts confluent_kafka's partitions to ours, sorted."""
     return tuple(sorted(TopicPartition(each.topic, each.partition) for each in theirs))
 
 
 def node(theirs: Any) -> Node:
+    """Converts confluent_kafka's Node to ours. For None, which stands for an unknown coordinator, it returns a
+    placeholder."""
     if theirs is None:
         return _UNKNOWN_NODE
     return Node(id=theirs.id, host=theirs.host, port=theirs.port, rack=theirs.rack)

@@ -30,8 +30,8 @@ _silent.addHandler(logging.NullHandler())
 
 
 class Link:
-    """An AdminClient that a broker has answered. Raises CannotConnect if none does, BadConnection for unusable
-    settings."""
+    """A confluent_kafka AdminClient that a broker has answered, with waits that are bounded in time. The constructor
+    raises CannotConnect if no broker answers, BadConnection for unusable settings."""
 
     def __init__(self, configuration: Mapping[str, Any], *, timeout: float, waits: Waits | None = None) -> None:
         self.timeout = timeout
@@ -46,16 +46,18 @@ class Link:
         self._is_connected = True
 
     def wait(self, future: "Future[Any]") -> Any:
-        """Returns the result of a single operation. Raises CannotConnect or Refused."""
+        """Waits for one operation of the AdminClient and returns its result. Raises CannotConnect or Refused."""
         self.wait_for([future])
         return self._result(future.result)
 
     def call(self, operation: Callable[..., Any], *arguments: Any) -> Any:
-        """Returns the result of one of the older, blocking operations. Raises the errors of `wait`."""
+        """Calls one of the AdminClient's older, blocking operations and returns its result. Raises the errors of
+        `wait`."""
         return self._result(lambda: operation(*arguments, timeout=self.timeout))
 
     def wait_for(self, futures: "list[Future[Any]]") -> None:
-        """Waits until all have finished or failed. Raises CannotConnect as soon as it is clear that they will not."""
+        """Waits until all operations have finished or failed. Raises CannotConnect as soon as it is clear that they
+        will not."""
         deadline = time.monotonic() + self.timeout + 5.0  # librdkafka has its own timeout; this is the last resort
         with self._waits.on(f"{self._bootstrap}, asked by librdkafka"):
             while wait(futures, timeout=POLL_INTERVAL).not_done:
@@ -67,12 +69,12 @@ class Link:
         self.admin.poll(0)
 
     def refused(self, error: KafkaException) -> Refused:
-        """Builds the error for a request that was refused as a whole, without secrets."""
+        """Returns the error for a request that a broker rejected as a whole, without secrets."""
         text = without_secrets(clean_message(error.args[0].str()), self.configuration)
         return Refused(f"{self._bootstrap}: {text}")
 
     def close(self) -> None:
-        """Drops the client: librdkafka ends its threads when nothing refers to it any more."""
+        """Drops the AdminClient: librdkafka ends its threads when nothing refers to it any more."""
         del self.admin
 
     def _result(self, get: Callable[[], Any]) -> Any:

@@ -43,7 +43,8 @@ _SETTINGS: Final = {
 
 
 def timestamps(link: Link, positions: Collection[Position]) -> Answers[Position, int]:
-    """Reads the times of the records at these positions; records without a time are left out."""
+    """Reads the times of the records at these positions by a consumer, in ms since 1970; records without a time are
+    left out."""
     found: dict[Position, int] = {}
 
     def take(position: Position, message: Any) -> None:
@@ -54,6 +55,7 @@ def timestamps(link: Link, positions: Collection[Position]) -> Answers[Position,
 
 
 def record_marks(link: Link, positions: Collection[Position]) -> Answers[Position, RecordMark]:
+    """Reads the marks (offset, time, checksum) of the records at these positions by a consumer."""
     found: dict[Position, RecordMark] = {}
 
     def take(position: Position, message: Any) -> None:

@@ -27,7 +27,8 @@ GROUPS_AT_ONCE: Final = 10  # are read again together, before they are changed
 
 
 class Status(StrEnum):
-    """The status of one partition after the change, judged by what is committed now."""
+    """The status of the committed offset of one partition after its change was requested, judged by what is committed
+    now."""
 
     DONE = "done"
     REFUSED = "refused"
@@ -38,7 +39,8 @@ class Status(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """The status of one partition. `now` is the offset that is committed afterwards, if that could be read."""
+    """The result of the change of one partition's committed offset. `now` is the offset that is committed afterwards,
+    if that could be read."""
 
     group: str
     change: OffsetChange
@@ -50,7 +52,8 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Applied:
-    """The outcome of each partition. `undo_path` is None if nothing has changed, so that there is nothing to undo."""
+    """The result of applying a plan: the outcome of each partition, and the path of the undo file. `undo_path` is None
+    if nothing has changed, so that there is nothing to undo."""
 
     outcomes: tuple[Outcome, ...]
     undo_path: Path | None
@@ -58,6 +61,7 @@ class Applied:
 
     @property
     def failed(self) -> tuple[Outcome, ...]:
+        """The outcomes that are not DONE."""
         return tuple(outcome for outcome in self.outcomes if outcome.status is not Status.DONE)
 
 
@@ -70,8 +74,8 @@ def apply(
     on_undo_written: Callable[[Path], None] = lambda _: None,
     stop: Stop = NEVER,
 ) -> Applied:
-    """Applies exactly this plan. Raises StalePlan, before anything is changed, if the cluster is not as the plan found
-    it.
+    """Changes committed offsets exactly as this plan says. Raises StalePlan, before anything is changed, if the cluster
+    is not as the plan found it.
 
     `on_undo_written` gets the path of the undo file before anything is changed; from then on no failure is raised: it
     becomes an outcome. Each group is read again right before its change, as many groups may come before it: a group
@@ -103,7 +107,8 @@ def apply(
 
 
 def check(cluster: ClusterClient, plan: Plan) -> CurrentLogs:
-    """Returns the current logs. Raises StalePlan with all differences if the cluster is not as the plan found it."""
+    """Checks that the cluster is still as a plan of offset changes found it, and returns the current logs. Raises
+    StalePlan with all differences if it is not."""
     groups = read_groups(cluster, [group.group for group in plan.groups])
     logs = read_logs(
         cluster, (change.tp for group in plan.groups for change in group.changes if change.new is not None)
@@ -115,7 +120,7 @@ def check(cluster: ClusterClient, plan: Plan) -> CurrentLogs:
 
 
 class Certainty(Enum):
-    """What a failure implies for the change."""
+    """How certain it is that a change of a committed offset that failed was not done nevertheless."""
 
     NOT_TRIED = auto()
     NOT_DONE = auto()
@@ -123,7 +128,7 @@ class Certainty(Enum):
 
 
 class Failure(NamedTuple):
-    """Why a change failed, and whether it may have been done nevertheless."""
+    """Why the change of a committed offset failed, and whether it may have been done nevertheless."""
 
     reason: str
     certainty: Certainty = Certainty.NOT_DONE
@@ -252,6 +257,8 @@ _DEFINITELY_NOT_DONE: Final = frozenset(_WHY) | {
 
 
 def failure_of(error: ErrorCode | None, message: str = "") -> Failure:
+    """Returns why a change of a committed offset failed, by the broker's error code; None means that its response did
+    not mention the partition."""
     if error is None:
         return Failure("the broker said nothing of it", Certainty.POSSIBLY_DONE)
     if error is ErrorCode.operation_not_attempted:

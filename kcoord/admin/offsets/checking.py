@@ -9,7 +9,7 @@ from kcoord.exceptions import InvalidInput
 
 
 class StalePlan(InvalidInput, RuntimeError):
-    """The cluster is no longer as the plan found it; nothing was changed."""
+    """An error: the cluster is no longer as a plan of offset changes found it; nothing was changed."""
 
     def __init__(self, differences: tuple[str, ...]) -> None:
         self.differences = differences
@@ -19,7 +19,8 @@ class StalePlan(InvalidInput, RuntimeError):
 
 
 def differences(plan: Plan, *, cluster_id: str | None, groups: CurrentGroups, logs: CurrentLogs) -> tuple[str, ...]:
-    """Returns the reasons against applying exactly this plan now; empty if there are none."""
+    """Compares the cluster with the state that a plan of offset changes was made from. Returns the reasons against
+    applying exactly this plan now; empty if there are none."""
     if plan.cluster_id != cluster_id:
         return (f"the plan is for the cluster {plan.cluster_id!r}, and this is {cluster_id!r}",)
     return tuple(line for group in plan.groups for line in _group_differences(group, groups, logs))
@@ -65,6 +66,7 @@ def _is_in_range(committed: Committed, bounds: Bounds | None) -> bool:
 
 
 def format_committed(committed: Committed | None) -> str:
+    """Formats a committed offset with leader epoch and metadata, for people."""
     if committed is None:
         return "nothing committed"
     epoch = f" of leader epoch {committed.leader_epoch}" if committed.leader_epoch >= 0 else ""

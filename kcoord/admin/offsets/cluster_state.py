@@ -23,7 +23,7 @@ STATES_WITHOUT_MEMBERS = ("Empty", "Dead")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CurrentGroup:
-    """A group and its committed offsets. `group` is None if it does not exist."""
+    """A group and its committed offsets, as they are now. `group` is None if it does not exist."""
 
     name: str
     group: Group | None
@@ -32,24 +32,28 @@ class CurrentGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CurrentGroups:
+    """The groups that were read, by name, and errors for those that could not be."""
+
     found: Mapping[str, CurrentGroup]
     refused: tuple[Refusal, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CurrentLogs:
-    """The topics that exist, and the bounds of the requested partitions."""
+    """The topics that exist, and the log start and end offsets of the requested partitions, as they are now."""
 
     topics: Mapping[str, Topic]
     bounds: Mapping[TopicPartition, Bounds]
     refused: tuple[Refusal, ...] = ()
 
     def topic_id(self, topic: str) -> str | None:
+        """Returns the id of a topic, or None if the topic does not exist or has none."""
         return self.topics[topic].id if topic in self.topics else None
 
 
 def read_groups(cluster: ClusterClient, names: Collection[str]) -> CurrentGroups:
-    """Reads groups as they are now. A group that does not exist counts as found and empty: a commit would create it."""
+    """Reads groups and their committed offsets as they are now. A group that does not exist counts as found and empty:
+    a commit would create it."""
     described = cluster.describe_groups(names)
     committed = cluster.committed(names)
     unknown = refused_names(described.refused, Resource.GROUP, errors={ErrorCode.group_id_not_found})
@@ -69,6 +73,7 @@ def _without_lags(committed: Mapping[TopicPartition, Committed]) -> dict[TopicPa
 
 
 def read_logs(cluster: ClusterClient, partitions: Iterable[TopicPartition]) -> CurrentLogs:
+    """Reads the topics of these partitions, and their log start and end offsets, as they are now."""
     wanted = sorted(set(partitions))
     topics = cluster.topics(sorted({tp.topic for tp in wanted}))
     existing = [tp for tp in wanted if tp.topic in topics.found and tp.partition in topics.found[tp.topic].leaders]
@@ -77,7 +82,8 @@ def read_logs(cluster: ClusterClient, partitions: Iterable[TopicPartition]) -> C
 
 
 def why_unchangeable(now: CurrentGroup) -> str | None:
-    """Returns why the offsets of a group must not be changed from outside now; None if they may."""
+    """Returns why the committed offsets of a group must not be changed from outside now, for example because it has
+    members; None if they may."""
     group = now.group
     if group is None:
         return None

@@ -29,7 +29,8 @@ from kcoord.admin.times import utc_text
 
 
 class Origin(Enum):
-    """The log that an offset was committed for, as far as its line identifies it."""
+    """Whether an offset of a file was committed for the log (the topic of one cluster) in which it is to be committed
+    now."""
 
     SAME_LOG = auto()
     OTHER_LOG = auto()
@@ -37,7 +38,7 @@ class Origin(Enum):
 
 
 def origin_of(line: OffsetLine, *, cluster_id: str | None, topic_id: str | None) -> Origin:
-    """Decides by cluster id and topic id whether the offset was committed for this very log.
+    """Decides by cluster id and topic id whether the offset of a file's line was committed for this very log.
 
     A copy of a cluster's folders also has the ids of its topics. The cluster id alone is not enough: before Kafka 2.8 a
     topic has no id, and a topic that was deleted and created again is another log.
@@ -50,8 +51,8 @@ def origin_of(line: OffsetLine, *, cluster_id: str | None, topic_id: str | None)
 
 
 class TargetRecords(NamedTuple):
-    """Records of the target log: the first at the offset or after it, the last before it, and the first at the offset
-    of the source's next record or after that."""
+    """The records of the target log that are compared with those at the source: the first at the offset or after it,
+    the last before it, and the first at the offset of the source's next record or after that."""
 
     next: RecordMark | None = None
     last: RecordMark | None = None
@@ -59,7 +60,8 @@ class TargetRecords(NamedTuple):
 
 
 def compare(line: OffsetLine, *, at: int, bounds: Bounds, target: TargetRecords) -> Comparison:
-    """Compares the records of a line with the log in which `at` is to be committed for it."""
+    """Compares the records next to an offset at the source, as a file's line describes them, with those of the log in
+    which the offset `at` is to be committed for it."""
     if line.next_record is not None:
         return _compare_next(line, line.next_record, at, bounds, target)
     if line.last_record is not None:
@@ -68,7 +70,7 @@ def compare(line: OffsetLine, *, at: int, bounds: Bounds, target: TargetRecords)
 
 
 def not_compared(line: OffsetLine, why: str) -> Comparison:
-    """Returns the comparison for a target whose records could not be read."""
+    """Returns the comparison (of unknown verdict) for a line whose target records could not be read, and why."""
     source = line.next_record or line.last_record
     return Comparison(verdict=Verdict.UNKNOWN, reason=f"the target's records could not be read: {why}", source=source)
 

@@ -9,6 +9,8 @@ from kcoord.admin.offsets.files.offset_lines import OffsetLine
 
 
 class Kind(StrEnum):
+    """How the committed offsets of a partition differ between the lists A and B."""
+
     ONLY_A = "only-in-a"
     ONLY_B = "only-in-b"
     OFFSET = "offset"
@@ -17,6 +19,9 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
+    """A difference between the lists A and B: the offsets that a group has committed for one partition. None means
+    nothing committed."""
+
     group: str
     tp: TopicPartition
     kind: Kind
@@ -25,20 +30,22 @@ class Difference:
 
     @property
     def by(self) -> int | None:
-        """By how many offsets B is ahead."""
+        """By how many offsets B is ahead of A; None if only one of them has an offset."""
         return None if self.a is None or self.b is None else self.b.offset - self.a.offset
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diff:
-    """The differences, sorted by group, topic and partition, and the number of equal offsets."""
+    """The result of comparing two lists of committed offsets: the differences, sorted by group, topic and partition,
+    and the number of equal offsets."""
 
     differences: tuple[Difference, ...]
     same: int
 
 
 def diff(a: Iterable[OffsetLine], b: Iterable[OffsetLine], *, exactly: bool = False) -> Diff:
-    """Compares offsets by group, topic and partition. With `exactly`, leader epochs and metadata must be equal too."""
+    """Compares two lists of committed offsets by group, topic and partition. With `exactly`, leader epochs and metadata
+    must be equal too."""
     of_a = {(line.group, line.tp): line.committed for line in a}
     of_b = {(line.group, line.tp): line.committed for line in b}
     keys = sorted(of_a.keys() | of_b.keys())

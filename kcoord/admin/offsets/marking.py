@@ -20,7 +20,8 @@ LOOKBACK_OFFSETS: Final = 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Marks:
-    """The next records and the records before, by position; a position without one is missing.
+    """The marks of the records next to some positions: the next record and the record before, by position; a position
+    without one is missing.
 
     Nothing is known of the partitions in `unreadable`; `refused` says why.
     """
@@ -34,8 +35,8 @@ class Marks:
 def mark_lines(
     cluster: ClusterClient, lines: Collection[OffsetLine]
 ) -> tuple[tuple[OffsetLine, ...], tuple[Refusal, ...]]:
-    """Adds to each line its next record or, if there is none, the record before. Also returns what could not be
-    read."""
+    """Reads the records next to committed offsets from the cluster, and adds to each line the mark of the next record
+    or, if there is none, of the record before. Also returns errors of what could not be read."""
     bounds = {line.tp: line.bounds for line in lines if line.bounds is not None}
     positions = {(line.tp, line.committed.offset) for line in lines if line.bounds is not None}
     at_end = {(tp, at) for tp, at in positions if at >= bounds[tp].end}
@@ -58,8 +59,8 @@ def read_marks(
     next_at: Collection[Position],
     last_before: Collection[Position],
 ) -> Marks:
-    """Reads the next record at some positions, and the record before others. A position beyond the end of a log has
-    neither; before the start, the next record is the first of the log."""
+    """Reads the marks of the next records at some positions, and of the records before others, from the cluster. A
+    position beyond the end of a log has neither; before the start, the next record is the first of the log."""
     firsts = {(tp, at): (tp, max(at, bounds[tp].start)) for tp, at in next_at if tp in bounds and at < bounds[tp].end}
     within = [(tp, at) for tp, at in last_before if tp in bounds and bounds[tp].start < at <= bounds[tp].end]
     near = {(tp, at): [(tp, at - 1)] for tp, at in within}

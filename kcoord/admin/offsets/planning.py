@@ -33,7 +33,8 @@ from kcoord.admin.offsets.selecting import BadSelection, Selection, selected, se
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Planned:
-    """A plan for all groups that can be changed, and lines of text for those that cannot.
+    """The result of planning: a plan for all groups whose offsets can be changed, and error texts for those whose
+    cannot.
 
     `withheld` are groups that could be changed, but only at a risk that was not accepted: they are shown and not
     changed. `warnings` are for the operator and refuse nothing.
@@ -53,8 +54,8 @@ def plan_reset(
     target: ResetTarget,
     now: datetime,
 ) -> Planned:
-    """Plans one target for all partitions. Without a scope it covers all partitions that each group has committed
-    for."""
+    """Plans to reset the committed offsets of these groups to one target, such as the earliest offset. Without a scope
+    the plan covers all partitions that each group has committed for."""
     groups = read_groups(cluster, names)
     named = _selected_in(cluster, scope) if scope is not None else None
     partitions = {
@@ -86,8 +87,8 @@ def plan_from_files(
     ignores_topic_ids: bool = False,
     accepted: Collection[Risk] = (),
 ) -> Planned:
-    """Plans an offset for each partition as a file lists it. A group with a risk that was not accepted is withheld as a
-    whole."""
+    """Plans to commit the offsets that a file lists, or that another cluster has. A group with a risk that was not
+    accepted is withheld as a whole."""
     groups = read_groups(cluster, list(listed))
     logs = read_logs(cluster, (tp for each in listed.values() for tp in each.offsets))
 
@@ -120,7 +121,8 @@ def _withhold_risky(planned: Planned, groups: Collection[GroupPlan], accepted: C
 def plan_delete(
     cluster: ClusterClient, name: str, *, scope: Collection[Selection] | None, target: str, now: datetime
 ) -> Planned:
-    """Plans the deletion of a group's offsets of these partitions. They may be of a topic that no longer exists."""
+    """Plans to delete a group's committed offsets of these partitions, or of all (no scope). They may be of a topic
+    that no longer exists."""
     groups = read_groups(cluster, [name])
     if any(each.group is None and not each.committed for each in groups.found.values()):
         raise CannotReset(f"group {name!r} does not exist")
@@ -172,7 +174,8 @@ def _format_omitted(unavailable: Collection[TopicPartition], groups: Collection[
 
 
 def require_readable_logs(partitions: Collection[TopicPartition], logs: CurrentLogs) -> None:
-    """Raises CannotReset unless all logs can be read: offsets are set for all of these partitions or for none."""
+    """Raises CannotReset unless the bounds of all these partitions' logs are known: offsets are set for all of them or
+    for none."""
     unread = [tp for tp in partitions if tp not in logs.bounds]
     if not unread:
         return
@@ -228,6 +231,7 @@ def _make_plan(
 def plan_change(
     tp: TopicPartition, group: CurrentGroup, target_offset: TargetOffset | None, logs: CurrentLogs
 ) -> OffsetChange:
+    """Returns the planned change of one partition's committed offset; a target of None deletes it."""
     return OffsetChange(
         tp=tp,
         topic_id=logs.topic_id(tp.topic),
@@ -239,7 +243,8 @@ def plan_change(
 
 
 def with_record_times(cluster: ClusterClient, groups: Iterable[GroupPlan]) -> tuple[GroupPlan, ...]:
-    """Adds the times of the first and the last record that each change replays or skips, if they can be read.
+    """Adds to each planned change the times of the first and the last record that it replays or skips, if they can be
+    read.
 
     It adds none for very many groups: each position is a fetch, and those of one partition come one after the other.
     """

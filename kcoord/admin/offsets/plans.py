@@ -15,7 +15,7 @@ from kcoord.admin.record_marks import RecordMark
 
 
 class Verb(StrEnum):
-    """The operation that made a plan."""
+    """The operation on committed offsets that a plan was made for: the verb of `kcoord offsets`."""
 
     RESET = "reset"
     IMPORT = "import"
@@ -25,7 +25,8 @@ class Verb(StrEnum):
 
 
 class Flag(StrEnum):
-    """What an operator should know before the plan is applied. Kafka's tool does the same, and reports less of it."""
+    """A peculiarity of a planned offset change that an operator should know before the plan is applied, such as an
+    offset that had to be moved into the log's range. Kafka's tool does the same, and reports less of it."""
 
     CLAMPED_TO_START = "clamped-to-start"
     CLAMPED_TO_END = "clamped-to-end"
@@ -41,14 +42,15 @@ class Flag(StrEnum):
 
 
 class Note(NamedTuple):
-    """A flag, and why it was set."""
+    """A flag of a planned offset change, and why it was set."""
 
     flag: Flag
     reason: str
 
 
 class Risk(StrEnum):
-    """A reason to refuse a change unless the risk is accepted, each by an option: --accept-different-records."""
+    """A reason to refuse a planned offset change unless the operator accepts the risk, each by an option:
+    --accept-different-records."""
 
     DIFFERENT_RECORDS = "different-records"
     UNCOMPARED_RECORDS = "uncompared-records"
@@ -57,6 +59,7 @@ class Risk(StrEnum):
 
     @property
     def option(self) -> str:
+        """The option of the command line that accepts this risk."""
         return f"--accept-{self.value}"
 
 
@@ -70,7 +73,8 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """The records that were compared: the next ones, or the last ones before if the source has no next one.
+    """The result of comparing the records at an offset in the source's and the target's log: the next ones, or the last
+    ones before if the source has no next one.
 
     `reason` says what differs or why nothing could be compared or, for equal records, which part of them was not
     compared. It is empty if all was.
@@ -83,13 +87,16 @@ class Comparison:
 
 
 class Effect(StrEnum):
+    """The effect of a planned offset change on the group's consumers: they read records again, skip some, or
+    neither."""
+
     REPLAYS = "replays"
     SKIPS = "skips"
     NOTHING = "nothing"
 
 
 class RecordTimes(NamedTuple):
-    """The times of the first and the last of some records, in ms since 1970."""
+    """The times, in ms since 1970, of the first and the last record that an offset change replays or skips."""
 
     first: int
     last: int
@@ -97,8 +104,8 @@ class RecordTimes(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetChange:
-    """The change of one partition: its committed offset before and after. `old` is None if there is none, `new` is None
-    for a deletion.
+    """The planned change of one partition's committed offset. `old` is None if there is none, `new` is None for a
+    deletion.
 
     `bounds` is None if the log cannot be read, as for a deleted topic. `comparison` is None if records need not be
     compared, since the offset was committed for the very same log.
@@ -116,17 +123,21 @@ class OffsetChange:
 
     @property
     def difference(self) -> int | None:
+        """By how many offsets the change moves forward, negative for backward; None if there is no offset before or
+        after."""
         return None if self.old is None or self.new is None else self.new.offset - self.old.offset
 
     @property
     def effect(self) -> Effect:
+        """Whether consumers will replay or skip records, or neither."""
         if not self.records:
             return Effect.NOTHING
         return Effect.REPLAYS if (self.difference or 0) < 0 else Effect.SKIPS
 
     @property
     def between(self) -> tuple[int, int] | None:
-        """The range of offsets in the log between old and new; None if it is empty."""
+        """The offsets of the log that the change passes over, from the first to the one after the last; None if there
+        are none."""
         if self.old is None or self.new is None or self.bounds is None:
             return None
         low = max(min(self.old.offset, self.new.offset), self.bounds.start)
@@ -135,14 +146,15 @@ class OffsetChange:
 
     @property
     def records(self) -> int:
-        """How many records are replayed or skipped. They are counted by offsets, as lag is: compacted logs and markers
-        have gaps."""
+        """The number of records that are replayed or skipped. They are counted by offsets, as lag is: compacted logs
+        and markers have gaps."""
         return self.between[1] - self.between[0] if self.between else 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupPlan:
-    """The changes of one group, sorted by topic and partition. `exists` is False if a commit will create the group."""
+    """The planned offset changes of one group, sorted by topic and partition. `exists` is False if a commit will create
+    the group."""
 
     group: str
     exists: bool
@@ -151,8 +163,11 @@ class GroupPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """`target` is in the words of the command line: "to-earliest", "shift-by -10". Every risk of its changes is in
-    `accepted`."""
+    """A plan of changes of committed offsets, which can be shown, written to a file, checked and applied.
+
+    `target` is in the words of the command line: "to-earliest", "shift-by -10". Every risk of its changes is in
+    `accepted`.
+    """
 
     verb: Verb
     target: str
@@ -163,4 +178,5 @@ class Plan:
 
     @property
     def changes(self) -> int:
+        """The number of partitions whose committed offset changes."""
         return sum(len(group.changes) for group in self.groups)

@@ -27,24 +27,32 @@ from kcoord.exceptions import InvalidInput
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToEarliest:
+    """The reset target: the log start offset."""
+
     def __str__(self) -> str:
         return "to-earliest"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToLatest:
+    """The reset target: the log end offset."""
+
     def __str__(self) -> str:
         return "to-latest"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToCurrent:
+    """The reset target: the committed offset stays; where none is committed, the log end offset."""
+
     def __str__(self) -> str:
         return "to-current"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToOffset:
+    """The reset target: this offset, moved into the range of the log."""
+
     offset: int
 
     def __str__(self) -> str:
@@ -53,6 +61,8 @@ class ToOffset:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShiftBy:
+    """The reset target: the committed offset plus `by`, moved into the range of the log."""
+
     by: int
 
     def __str__(self) -> str:
@@ -61,7 +71,7 @@ class ShiftBy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToTime:
-    """The offset of the first record of that time or later, in ms since 1970."""
+    """The reset target: the offset of the first record of that time or later, in ms since 1970."""
 
     timestamp: int
 
@@ -71,7 +81,8 @@ class ToTime:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetsFromFile:
-    """An offset for each partition, as a file lists them, and the ids of their topics, if the file has those.
+    """The reset target of a file: the offset that it lists for each partition of a group, and the ids of their topics,
+    if the file has those.
 
     `lines` are the whole lines of the file, by which records are compared.
     """
@@ -87,7 +98,8 @@ Target = ResetTarget | OffsetsFromFile
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResetInputs:
-    """The state of a group's partitions. `found` is for targets in time, the topics' ids for offsets from files."""
+    """The current state of a group's partitions, from which the target offsets of a reset are computed: committed
+    offsets and bounds of logs. `found` are the offsets of a target in time; topic ids are for offsets from files."""
 
     committed: Mapping[TopicPartition, Committed]
     bounds: Mapping[TopicPartition, Bounds]
@@ -97,21 +109,21 @@ class ResetInputs:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetOffset:
-    """The offset that is to be committed for a partition."""
+    """The offset that a reset or import is to commit for a partition, with notes for the operator."""
 
     new: Committed
     notes: tuple[Note, ...] = ()
 
 
 class CannotReset(InvalidInput, RuntimeError):
-    """Some partitions have no offset for this target."""
+    """An error: offsets cannot be set, for example because a partition has no offset for the target."""
 
 
 def target_offsets(
     target: Target, partitions: Collection[TopicPartition], inputs: ResetInputs
 ) -> dict[TopicPartition, TargetOffset]:
-    """Returns the target offset of each partition. Raises CannotReset if one of them has none: then nothing may be
-    changed at all."""
+    """Computes the offset to commit for each partition by a reset target. Raises CannotReset if one of them has none:
+    then nothing may be changed at all."""
     uncommitted = [tp for tp in partitions if tp not in inputs.committed]
     if isinstance(target, ShiftBy) and uncommitted:
         raise CannotReset(f"nothing is committed for {format_partitions(uncommitted)}, so there is nothing to shift")
@@ -149,7 +161,8 @@ def _current(committed: Committed | None, bounds: Bounds) -> TargetOffset:
 
 
 def out_of_range_notes(committed: Committed, bounds: Bounds) -> tuple[Note, ...]:
-    """Returns a note if an offset is not in the log. Consumers that start there follow their auto.offset.reset."""
+    """Returns a note if a committed offset is not in the log's range, none otherwise. Consumers that start there follow
+    their auto.offset.reset."""
     if bounds.start <= committed.offset <= bounds.end:
         return ()
     return (Note(Flag.OUT_OF_RANGE, f"the log is from {bounds.start} to {bounds.end}"),)

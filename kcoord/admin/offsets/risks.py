@@ -25,7 +25,8 @@ _SHOWN = 3
 def with_risks(
     cluster: ClusterClient, groups: Collection[GroupPlan], listed: Mapping[str, OffsetsFromFile], verb: Verb
 ) -> tuple[GroupPlan, ...]:
-    """Compares the records of all changes and names their risks. Records are read only if the logs may differ."""
+    """Adds to planned offset changes the comparison of records at source and target, and the risks that follow from it.
+    Records are read only if the logs may differ. `listed` are the offsets of the file by group."""
     cluster_id = cluster.cluster_id()
     pairs = [
         (change, line)
@@ -97,7 +98,7 @@ def _why_unreadable(change: OffsetChange, marks: Marks) -> str:
 
 
 def add_risks(change: OffsetChange, line: OffsetLine, origin: Origin, verb: Verb) -> OffsetChange:
-    """Adds the risks of a change, and the flags that name them."""
+    """Adds to a planned offset change its risks, and the flags that name them."""
     notes, risks = list(change.notes), []
     has_members = line.group_state is not None and line.group_state not in STATES_WITHOUT_MEMBERS
     if has_members and (verb is Verb.COPY or origin is Origin.OTHER_LOG):
@@ -134,11 +135,13 @@ def _is_clamping_expected(origin: Origin, verb: Verb) -> bool:
 
 
 def unaccepted_risks(change: OffsetChange, accepted: Collection[Risk]) -> tuple[Risk, ...]:
+    """Returns the risks of a planned offset change that the operator has not accepted."""
     return tuple(risk for risk in change.risks if risk not in accepted)
 
 
 def why_withheld(group: GroupPlan, accepted: Collection[Risk]) -> str | None:
-    """Explains why a group is withheld as a whole; None if all of its risks are accepted."""
+    """Explains why the offset changes of a group are withheld as a whole (risks that are not accepted); None if all of
+    its risks are."""
     open_risks = {risk: None for change in group.changes for risk in unaccepted_risks(change, accepted)}
     if not open_risks:
         return None
@@ -162,7 +165,8 @@ def _reason(change: OffsetChange, risk: Risk) -> str:
 
 
 def format_uncompared(groups: Iterable[GroupPlan]) -> tuple[str, ...]:
-    """Returns a warning if records were not compared and nothing is refused for it."""
+    """Returns a warning, as lines of text, if planned changes have records that were not compared and nothing is
+    refused for it."""
     changes = [
         change
         for group in groups

@@ -12,19 +12,20 @@ _MOST_PARTITIONS = 1_000_000  # in one selection: "orders:0-99999999999" is a ty
 
 
 class BadSelection(InvalidInput, ValueError):
-    """The text names no partitions, or partitions that do not exist."""
+    """An error: a text such as `orders:0,1-3` names no partitions, or partitions that do not exist."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """Partitions of a topic; None selects all of them."""
+    """Partitions of a topic that the user has named; None selects all of them."""
 
     topic: str
     partitions: tuple[int, ...] | None = None
 
 
 def parse_selection(text: str) -> Selection:
-    """Parses `orders` or `orders:0,1-3`. The name of a topic has no colon."""
+    """Parses a selection of partitions, `orders` or `orders:0,1-3`. The name of a topic has no colon. Raises
+    BadSelection."""
     topic, colon, listed = text.partition(":")
     if not topic:
         raise BadSelection(f"{text!r} names no topic")
@@ -50,8 +51,8 @@ def _numbers(part: str, text: str) -> range:
 
 
 def selected(selections: Iterable[Selection], topics: Mapping[str, Topic]) -> tuple[TopicPartition, ...]:
-    """Returns the selected partitions, each once, sorted. Raises BadSelection with the names of all that do not
-    exist."""
+    """Returns the partitions of the cluster that are selected, each once, sorted. Raises BadSelection with the names of
+    all that do not exist."""
     found: set[TopicPartition] = set()
     missing: list[str] = []
     for selection in selections:
@@ -70,7 +71,7 @@ def selected(selections: Iterable[Selection], topics: Mapping[str, Topic]) -> tu
 
 
 def selects(selections: Collection[Selection], tp: TopicPartition) -> bool:
-    """Whether a partition is selected, judged by names and numbers alone."""
+    """Whether a partition is selected, judged by names and numbers alone, whether it exists or not."""
     return any(
         selection.topic == tp.topic and (selection.partitions is None or tp.partition in selection.partitions)
         for selection in selections

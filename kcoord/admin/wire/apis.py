@@ -4,7 +4,8 @@ from typing import NamedTuple
 
 
 class Api(NamedTuple):
-    """An API, requested in the newest version that both sides support."""
+    """A Kafka API that the admin client requests, with the oldest and newest version that it supports; the newest
+    version of both sides is used."""
 
     name: str
     key: int

@@ -27,15 +27,16 @@ IN_FLIGHT = 4  # requests in flight on one connection: a broker that finishes on
 
 
 class SilentBroker(NoAnswer):
-    """A broker did not answer while connecting, so that no request was sent to it."""
+    """An error: a broker did not answer while connecting, so that no request was sent to it."""
 
 
 class Unsupported(Refused):
-    """A broker has no version of an API that we support."""
+    """An error: a broker has no version of an API that we support."""
 
 
 class ApiRequest(NamedTuple):
-    """A request to one broker: field values as `Client.ask` takes them, those of every version together."""
+    """A request to one broker, by its node id: field values as `Client.ask` takes them, those of every version
+    together."""
 
     node: int
     api: Api
@@ -43,7 +44,7 @@ class ApiRequest(NamedTuple):
 
 
 class ApiResponse(NamedTuple):
-    """A response and its version."""
+    """A broker's response, as kio's entity or an object with the same fields, and its API version."""
 
     version: int
     response: Any
@@ -56,7 +57,7 @@ _METADATA_REQUEST: Final = ApiRequest(-1, METADATA, {"topics": []})
 
 
 class Brokers:
-    """The brokers of one cluster, discovered through the bootstrap servers of the connection.
+    """Connections to all brokers of one cluster, discovered through the bootstrap servers.
 
     `bootstrap_extra` is sent to the first of them together with the first Metadata request, each in the oldest version
     that we support; it has no responses if that broker does not support them.
@@ -79,7 +80,8 @@ class Brokers:
         self._bootstrap()
 
     def ask_any(self, api: Api, **values: Any) -> ApiResponse:
-        """Sends a request to one broker, or to the next if that one cannot be reached."""
+        """Sends a request to one broker, or to the next if that one cannot be reached, and returns the response. Raises
+        ConnectionError, Unsupported."""
         failure: ConnectionError | None = None
         for node in sorted(self.nodes, key=lambda node: not self._is_linked(node)):
             (outcome,) = self._ask_pipelined(node, [ApiRequest(node, api, values)])
@@ -91,7 +93,8 @@ class Brokers:
         raise Unreachable(f"no broker of the cluster can be reached: {failure or 'it names none'}") from failure
 
     def ask_each(self, requests: Sequence[ApiRequest]) -> list[Outcome]:
-        """Sends all requests, to the brokers in parallel; the outcomes are in the order of the requests."""
+        """Sends each request to its broker, to the brokers in parallel; the responses or errors are in the order of the
+        requests."""
         by_node: dict[int, list[int]] = defaultdict(list)
         for index, request in enumerate(requests):
             by_node[request.node].append(index)
@@ -107,7 +110,7 @@ class Brokers:
         return outcomes
 
     def versions(self, nodes: Collection[int], api: Api) -> dict[int, int]:
-        """Returns the version that a request to each broker would have. Brokers that cannot be reached or do not
+        """Returns, by broker, the version of this API that both sides support. Brokers that cannot be reached or do not
         support the API are missing."""
         self._in_parallel(list(nodes), self._open)
         found = {node: self._links[node].version_of(api) for node in nodes if self._is_linked(node)}
@@ -115,20 +118,21 @@ class Brokers:
 
     @property
     def only_node(self) -> int | None:
-        """The broker of a cluster of one; None if there are more."""
+        """The id of the only broker, if the cluster has just one; otherwise None."""
         return next(iter(self.nodes)) if len(self.nodes) == 1 else None
 
     def close(self) -> None:
+        """Closes all connections."""
         while self._links:
             self._links.popitem()[1].close()
 
     def refresh(self) -> None:
-        """Fetches the list of brokers again."""
+        """Fetches the list of brokers again, by a Metadata request."""
         self.update_nodes(self.ask_any(METADATA, topics=[]).response)
 
     def update_nodes(self, metadata: Any) -> None:
-        """Takes over the brokers of a Metadata response. One without brokers is ignored: a broker that has just started
-        knows of none yet."""
+        """Replaces the list of brokers by that of a Metadata response. One without brokers is ignored: a broker that
+        has just started knows of none yet."""
         if not metadata.brokers:
             return
         self.cluster_id = metadata.cluster_id
@@ -357,7 +361,7 @@ def _in_parallel(nodes: Sequence[int], do: Callable[[int], None]) -> None:
 
 
 def error_of(outcome: ConnectionError | Unsupported) -> tuple[ErrorCode, str]:
-    """Maps a failed request to an error of the protocol and a message."""
+    """Returns Kafka's error code, and a message, for a request that failed without a response."""
     if isinstance(outcome, Unsupported):
         return ErrorCode.unsupported_version, str(outcome)
     if isinstance(outcome, SilentBroker):
@@ -368,5 +372,6 @@ def error_of(outcome: ConnectionError | Unsupported) -> tuple[ErrorCode, str]:
 
 
 def chunked(items: Collection[Any], size: int) -> list[list[Any]]:
+    """Splits items into lists of at most this size."""
     ordered = list(items)
     return [ordered[start : start + size] for start in range(0, len(ordered), size)]

@@ -56,7 +56,8 @@ _NULL_STREAMS_FIELDS: Final = dict.fromkeys(_STREAMS_FIELDS)
 def commit(
     coordinators: Coordinators, group: str, offsets: Mapping[TopicPartition, Committed], *, timeout: float
 ) -> Answers[TopicPartition, ErrorCode]:
-    """Commits without a member and a generation, which a coordinator accepts only for groups without members.
+    """Commits offsets for a group (OffsetCommit) without a member and a generation, which a coordinator accepts only
+    for groups without members. Returns the error code of each partition.
 
     After a refusal no more requests are sent: the remaining partitions get OPERATION_NOT_ATTEMPTED.
     """
@@ -93,6 +94,7 @@ def _commit_fields(tp: TopicPartition, offset: Committed) -> dict[str, Any]:
 def delete_offsets(
     coordinators: Coordinators, group: str, partitions: Collection[TopicPartition], *, timeout: float
 ) -> Answers[TopicPartition, ErrorCode]:
+    """Deletes committed offsets of a group (OffsetDelete), and returns the error code of each partition."""
     topics = [
         {"name": topic, "partitions": [{"partition_index": tp.partition} for tp in tps]}
         for topic, tps in by_topic(partitions).items()
@@ -104,6 +106,7 @@ def delete_offsets(
 def remove_members(
     coordinators: Coordinators, group: str, members: Collection[MemberToRemove], *, reason: str, timeout: float
 ) -> Answers[MemberToRemove, ErrorCode]:
+    """Removes members from a classic group (LeaveGroup), and returns the error code of each."""
     identities = [
         {"member_id": member.member_id, "group_instance_id": member.instance_id, "reason": reason} for member in members
     ]
@@ -121,8 +124,8 @@ def remove_members(
 def remove_modern_members(
     coordinators: Coordinators, group: str, kind: GroupType, members: Collection[MemberToRemove], *, timeout: float
 ) -> Answers[MemberToRemove, ErrorCode]:
-    """Removes members of groups in which a member leaves by a last heartbeat: KIP-848 groups, share and streams
-    groups."""
+    """Removes members by a last heartbeat in their name, as members of KIP-848, share and streams groups leave. Returns
+    the error code of each."""
     errors: dict[MemberToRemove, ErrorCode] = {}
     refused: list[Refusal] = []
     for member in members:
@@ -145,7 +148,8 @@ def _removed(member: MemberToRemove, _: Any) -> Iterable[tuple[MemberToRemove, E
 
 
 def delete_groups(coordinators: Coordinators, names: Collection[str], *, timeout: float) -> Answers[str, ErrorCode]:
-    """Deletes groups. One that was deleted by a request whose answer was an error may get GROUP_ID_NOT_FOUND."""
+    """Deletes groups (DeleteGroups), and returns the error code of each. One that was deleted by a request whose
+    response was an error may get GROUP_ID_NOT_FOUND."""
 
     def ask(pending: Groups, attempt: Attempt[str, ErrorCode]) -> None:
         coordinators.ask(pending, GroupQuery(attempt, DELETE_GROUPS, fields, read, GROUPS_PER_REQUEST))

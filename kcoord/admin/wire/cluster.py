@@ -33,7 +33,8 @@ from kcoord.errors import ErrorCode
 
 
 class WireCluster:
-    """Implements `cluster_client.ClusterClient`, which documents the methods."""
+    """The admin client of a cluster over kcoord's own connections to the brokers. It implements
+    `cluster_client.ClusterClient`, which documents the methods."""
 
     def __init__(self, connection: Connection, *, about: Sequence[str] = (), waits: Waits | None = None) -> None:
         """If `about` names one group, the request for its coordinator is sent together with the first Metadata
@@ -50,25 +51,31 @@ class WireCluster:
     # Reading
 
     def cluster_id(self) -> str | None:
+        """Returns the cluster's id, or None if the broker does not report one."""
         return self._brokers.cluster_id
 
     def nodes(self) -> Mapping[int, Node]:
+        """Returns the brokers of the cluster, by broker id."""
         return self._brokers.nodes
 
     def topics(self, names: Collection[str] | None = None) -> Answers[str, Topic]:
+        """Describes all topics, or the named ones (Metadata)."""
         return self._logs.topics(names)
 
     def list_groups(self, *, states: Collection[str] = (), types: Collection[str] = ()) -> Answers[str, ListedGroup]:
+        """Lists the groups of all brokers (ListGroups), or those in one of these states and of one of these types."""
         answers = wire_groups.list_groups(self._brokers, states=states, types=types, timeout=self._timeout)
         self._types |= {name: group.type for name, group in answers.found.items()}
         self._coordinators.learn({name: group.coordinator for name, group in answers.found.items()})
         return answers
 
     def describe_groups(self, names: Collection[str]) -> Answers[str, Group]:
+        """Describes groups of any type, with their members (DescribeGroups, ConsumerGroupDescribe and so on)."""
         return self._describe(names)
 
     def committed(self, groups: Collection[str]) -> Answers[str, Commits]:
-        """Recognises share groups by an earlier list or describe."""
+        """Fetches all committed offsets of each group (OffsetFetch). Share groups have start offsets instead; they are
+        recognised by an earlier list or describe."""
         share_groups = [group for group in groups if self._types.get(group) is GroupType.SHARE]
         others = [group for group in groups if self._types.get(group) is not GroupType.SHARE]
         commits = wire_offsets.committed(self._coordinators, others, timeout=self._timeout)
@@ -76,8 +83,9 @@ class WireCluster:
         return Answers(found={**commits.found, **starts.found}, refused=(*commits.refused, *starts.refused))
 
     def describe_with_commits(self, names: Collection[str]) -> tuple[Answers[str, Group], Answers[str, Commits]]:
-        """Sends both requests at once. Offsets that did not come with the description are requested again, as are those
-        of share groups, which have their own API and have committed nothing."""
+        """Describes groups and fetches their committed offsets, by requests that are sent at once. Offsets that did not
+        come with the description are requested again, as are those of share groups, which have their own API and have
+        committed nothing."""
         attempt: Attempt[str, Commits] = Attempt()
         described = self._describe(names, piggyback=[wire_offsets.commits_query(attempt)])
         not_share = [name for name, group in described.found.items() if group.type is not GroupType.SHARE]
@@ -86,12 +94,14 @@ class WireCluster:
         return described, Answers(found={**commits, **left.found}, refused=left.refused)
 
     def bounds(self, partitions: Collection[TopicPartition]) -> Answers[TopicPartition, Bounds]:
+        """Fetches the log start offset and the log end offset of these partitions (ListOffsets)."""
         return self._logs.bounds(partitions)
 
     def bounds_with_times(
         self, partitions: Collection[TopicPartition], positions: Collection[Position]
     ) -> tuple[Answers[TopicPartition, Bounds], Answers[Position, int]]:
-        """Fetches records together with the bounds, and again for positions before the start of the log."""
+        """Fetches the bounds of logs and the times of the next records together: records come with the same requests,
+        and again for positions before the log start."""
         attempt: Attempt[TopicPartition, FetchScan[int | None]] = Attempt()
         bounds = self._logs.bounds(partitions, piggyback=times.piggyback_times(positions, attempt))
         unread = next_positions(positions, bounds.found)
@@ -100,40 +110,51 @@ class WireCluster:
         return bounds, times.timestamps(self._logs, unread, timeout=self._timeout, prefetched=prefetched)
 
     def offsets_at(self, timestamps: Mapping[TopicPartition, int]) -> Answers[TopicPartition, FoundOffset]:
+        """Finds the first record of that time or later in each partition (ListOffsets)."""
         return self._logs.offsets_at(timestamps)
 
     def timestamps(self, positions: Collection[Position]) -> Answers[Position, int]:
+        """Reads the times of the records at these positions from the logs (Fetch), in ms since 1970."""
         return times.timestamps(self._logs, positions, timeout=self._timeout)
 
     def record_marks(self, positions: Collection[Position]) -> Answers[Position, RecordMark]:
+        """Reads the marks (offset, time, checksum) of the records at these positions from the logs (Fetch)."""
         return times.record_marks(self._logs, positions, timeout=self._timeout)
 
     def topic_configs(self, topics: Collection[str]) -> Answers[str, Mapping[str, str]]:
+        """Fetches the configs of topics (DescribeConfigs), by topic name."""
         return self._logs.configs(TOPIC_RESOURCE, topics)
 
     def group_configs(self, groups: Collection[str]) -> Answers[str, Mapping[str, str]]:
+        """Fetches the configs of groups (DescribeConfigs), by group."""
         return self._logs.configs(GROUP_RESOURCE, groups)
 
     # Changing
 
     def commit(self, group: str, offsets: Mapping[TopicPartition, Committed]) -> Answers[TopicPartition, ErrorCode]:
+        """Commits offsets for a group without members (OffsetCommit), and returns the error code of each partition."""
         return changes.commit(self._coordinators, group, offsets, timeout=self._timeout)
 
     def delete_offsets(self, group: str, partitions: Collection[TopicPartition]) -> Answers[TopicPartition, ErrorCode]:
+        """Deletes committed offsets of a group (OffsetDelete), and returns the error code of each partition."""
         return changes.delete_offsets(self._coordinators, group, partitions, timeout=self._timeout)
 
     def delete_groups(self, names: Collection[str]) -> Answers[str, ErrorCode]:
+        """Deletes groups (DeleteGroups), and returns the error code of each."""
         return changes.delete_groups(self._coordinators, names, timeout=self._timeout)
 
     def remove_members(
         self, group: str, members: Collection[MemberToRemove], *, reason: str
     ) -> Answers[MemberToRemove, ErrorCode]:
+        """Removes members from a group, by LeaveGroup or, in KIP-848, share and streams groups, by a last heartbeat.
+        Returns the error code of each."""
         kind = self._types.get(group, GroupType.CLASSIC)
         if kind in (GroupType.CLASSIC, GroupType.UNKNOWN):
             return changes.remove_members(self._coordinators, group, members, reason=reason, timeout=self._timeout)
         return changes.remove_modern_members(self._coordinators, group, kind, members, timeout=self._timeout)
 
     def close(self) -> None:
+        """Closes all connections."""
         self._brokers.close()
 
     def _describe(self, names: Collection[str], *, piggyback: wire_groups.Piggyback = ()) -> Answers[str, Group]:

@@ -21,13 +21,14 @@ GROUP_KEY: Final = 0
 
 
 def coordinator_request(group: str) -> ApiRequest:
-    """Returns the request for the coordinator of this group, to be sent to the first broker together with the first
+    """Returns the FindCoordinator request for this group, to be sent to the first broker together with the first
     Metadata request."""
     return ApiRequest(-1, FIND_COORDINATOR, {"key": group})
 
 
 class GroupQuery(NamedTuple, Generic[Value]):
-    """A query to the coordinators of groups. `read` parses each response; failures become refusals in `attempt`.
+    """A request about many groups, to be sent to their coordinators: its API, a function that makes its fields, and
+    `read`, which parses each response into `attempt`; failures become refusals there.
 
     A broker that does not support the batched version gets a request for each group.
     """
@@ -41,7 +42,8 @@ class GroupQuery(NamedTuple, Generic[Value]):
 
 
 class Coordinators:
-    """A cache of the coordinators of groups; an entry is dropped when it turns out to be wrong."""
+    """A cache of the brokers that coordinate groups (FindCoordinator), through which requests are sent to them. An
+    entry is dropped when it turns out to be wrong."""
 
     def __init__(self, brokers: Brokers) -> None:
         self._brokers = brokers
@@ -49,11 +51,12 @@ class Coordinators:
 
     @property
     def waits(self) -> Waits:
-        """The registry of waits of these connections."""
+        """The registry of what these connections wait for."""
         return self._brokers.waits
 
     def ask(self, groups: Groups, *queries: GroupQuery[Any]) -> None:
-        """Sends all queries to the coordinators of these groups at once."""
+        """Sends all queries to the coordinators of these groups at once, and fills the attempts of the queries with the
+        results."""
         by_node = self._by_node(groups, [each.attempt for each in queries])
         chunks = [
             (node, chunk, each)
@@ -67,19 +70,19 @@ class Coordinators:
         self._forget_stale(*(each.attempt for each in queries))
 
     def learn(self, nodes: Mapping[str, int]) -> None:
-        """Takes over coordinators from a list of groups: the broker that lists a group coordinates it, or did right
-        now."""
+        """Adds the coordinators that a list of groups names to the cache, by group: the broker that lists a group
+        coordinates it, or did right now."""
         self._nodes |= nodes
 
     def seed(self, group: str, answer: ApiResponse) -> None:
-        """Takes over the response to the coordinator request that was sent with the first Metadata request. If it names
-        no coordinator, the group is looked up again."""
+        """Adds the response to a `coordinator_request` to the cache. If it names no coordinator, the group is looked up
+        again."""
         response = answer.response
         if response.error_code is ErrorCode.none and response.node_id in self._brokers.nodes:
             self._nodes[group] = response.node_id
 
     def coordinator_of(self, group: str) -> int:
-        """Returns the coordinator that answered for this group."""
+        """Returns the id of the broker that answered for this group."""
         return self._nodes[group]
 
     def _sizes(self, by_node: Mapping[int, Groups], query: GroupQuery[Any]) -> dict[int, int]:

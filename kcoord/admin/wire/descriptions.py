@@ -15,6 +15,7 @@ Partitions = tuple[TopicPartition, ...]
 
 
 def classic_group(described: Any, coordinator: Node) -> Group:
+    """Parses a classic group from its part of a DescribeGroups response."""
     is_consumers = described.protocol_type == CONSUMER
     return Group(
         name=described.group_id,
@@ -61,6 +62,7 @@ def _sorted(partitions: Mapping[str, Iterable[int]]) -> Partitions:
 
 
 def consumer_group(described: Any, coordinator: Node) -> Group:
+    """Parses a KIP-848 consumer group from its part of a ConsumerGroupDescribe response."""
     return _modern_group(
         described,
         coordinator,
@@ -71,12 +73,14 @@ def consumer_group(described: Any, coordinator: Node) -> Group:
 
 
 def share_group(described: Any, coordinator: Node) -> Group:
+    """Parses a share group from its part of a ShareGroupDescribe response."""
     return _modern_group(
         described, coordinator, GroupType.SHARE, described.assignor_name, tuple(map(_share_member, described.members))
     )
 
 
 def streams_group(described: Any, coordinator: Node) -> Group:
+    """Parses a streams group from its part of a StreamsGroupDescribe response."""
     sources = _sources(described.topology)
     return _modern_group(
         described,

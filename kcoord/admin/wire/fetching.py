@@ -23,7 +23,7 @@ _PER_REQUEST: Final = 200
 
 
 class Aborted(NamedTuple):
-    """An aborted transaction: its producer, and where in the partition it begins."""
+    """An aborted transaction in fetched records: its producer id, and the offset where it begins in the partition."""
 
     producer_id: int
     first_offset: int
@@ -31,7 +31,8 @@ class Aborted(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fetched:
-    """The result of one fetch of a partition."""
+    """The result of one Fetch of a partition: its record batches as bytes, its aborted transactions, and its last
+    stable offset."""
 
     records: bytes
     """Batches, beginning with the one that contains the offset; the last may be truncated."""
@@ -43,8 +44,8 @@ class Fetched:
 
 
 class LogFetcher:
-    """Fetches from the leaders of a cluster's partitions; leaders are looked up, and looked up again when they have
-    changed."""
+    """A client that fetches the raw record batches of partitions from their leaders; leaders are looked up, and looked
+    up again when they have changed."""
 
     def __init__(self, connection: Connection) -> None:
         self._timeout = connection.request_timeout
@@ -53,14 +54,17 @@ class LogFetcher:
 
     @property
     def cluster_id(self) -> str | None:
+        """The cluster's id; None if the broker does not report one."""
         return self._brokers.cluster_id
 
     @property
     def logs(self) -> Logs:
+        """The topics and logs of the cluster, over the same connections."""
         return self._logs
 
     def fetch_once(self, positions: Mapping[TopicPartition, int]) -> Attempt[TopicPartition, Fetched]:
-        """Sends one fetch to each leader, each partition from its offset on. The first partitions get the most space.
+        """Sends one Fetch to each leader, each partition from its offset on, and returns the batches by partition. The
+        first partitions get the most space.
 
         Raises ConnectionError if no broker can be reached.
         """
@@ -96,7 +100,7 @@ class LogFetcher:
         return attempt
 
     def stable_ends(self, partitions: Collection[TopicPartition]) -> Answers[TopicPartition, int]:
-        """Returns the last stable offset of each partition. Raises ConnectionError like `fetch_once`."""
+        """Fetches the last stable offset of each partition. Raises ConnectionError like `fetch_once`."""
 
         def fields(chunk: Partitions) -> Mapping[str, Any]:
             topics = [
@@ -120,6 +124,7 @@ class LogFetcher:
         return retry_until_resolved(partitions, ask, timeout=self._timeout, error_timeouts=NO_ERROR_TIMEOUTS)
 
     def close(self) -> None:
+        """Closes all connections."""
         self._brokers.close()
 
 

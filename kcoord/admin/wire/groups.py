@@ -30,7 +30,8 @@ DEAD: Final = "Dead"
 def list_groups(
     brokers: Brokers, *, states: Collection[str], types: Collection[str], timeout: float
 ) -> Answers[str, ListedGroup]:
-    """Merges the lists of all brokers, each of its own groups. Filters that a broker does not support are applied here.
+    """Lists the groups of all brokers (ListGroups), each of which knows its own only. Filters that a broker does not
+    support are applied here.
 
     The groups of a broker that leaves the cluster meanwhile move to others, so that those are asked once more.
     """
@@ -91,8 +92,8 @@ def _is_wanted(group: ListedGroup, states: Collection[str], types: Collection[st
 def describe_groups(
     brokers: Brokers, coordinators: Coordinators, names: Collection[str], *, timeout: float, piggyback: Piggyback = ()
 ) -> Answers[str, Group]:
-    """Describes groups of any type: each is requested as a classic group first, and then as each of the other types if
-    it was not found.
+    """Describes groups of any type: each is requested as a classic group first (DescribeGroups), and then as each of
+    the other types if it was not found.
 
     The `piggyback` queries are sent for all groups together with the first request, and not again.
     """

@@ -27,8 +27,9 @@ STALE_METADATA: Final = RETRIABLE | {ErrorCode.unknown_topic_or_partition, Error
 
 
 class PartitionQuery(NamedTuple, Generic[Value]):
-    """A query to the leaders of partitions, or of `only` some of them. `read` parses each response; failures become
-    refusals in `attempt`."""
+    """A request about many partitions, to be sent to their leaders: its API, a function that makes its fields, and
+    `read`, which parses each response into `attempt`; failures become refusals there. `only` limits it to some
+    partitions."""
 
     attempt: Attempt[TopicPartition, Value]
     api: Api
@@ -38,6 +39,7 @@ class PartitionQuery(NamedTuple, Generic[Value]):
     only: Collection[TopicPartition] | None = None
 
     def chunks(self, partitions: Partitions) -> list[Partitions]:
+        """Splits the partitions that the query is for into those of single requests."""
         asked = partitions if self.only is None else [tp for tp in partitions if tp in self.only]
         return chunked(asked, self.per_request)
 
@@ -46,7 +48,8 @@ Piggyback = Sequence[PartitionQuery[Any]]
 
 
 class Logs:
-    """The logs of a cluster's partitions. Leaders are cached until one turns out to be wrong."""
+    """The topics of a cluster and requests to the leaders of their partitions. Leaders are cached until one turns out
+    to be wrong."""
 
     def __init__(self, brokers: Brokers, *, timeout: float) -> None:
         self._brokers = brokers
@@ -54,6 +57,7 @@ class Logs:
         self._topics: dict[str, Topic] = {}
 
     def topics(self, names: Collection[str] | None) -> Answers[str, Topic]:
+        """Describes all topics (names is None), or the named ones, by Metadata requests."""
         if names is None:
             return self._all_topics()
         return retry_until_resolved(names, self._ask_topics, timeout=self._timeout, waits=self._brokers.waits)
@@ -61,7 +65,8 @@ class Logs:
     def bounds(
         self, partitions: Collection[TopicPartition], *, piggyback: Piggyback = ()
     ) -> Answers[TopicPartition, Bounds]:
-        """Requests both ends at once. The `piggyback` queries are sent with the first attempt, and not again."""
+        """Fetches the log start offset and the log end offset of these partitions (ListOffsets), both at once. The
+        `piggyback` queries are sent with the first attempt, and not again."""
         piggybacked = list(piggyback)
 
         def ask(pending: Partitions, attempt: Attempt[TopicPartition, Bounds]) -> None:
@@ -80,12 +85,16 @@ class Logs:
         return retry_until_resolved(partitions, ask, timeout=self._timeout, waits=self._brokers.waits)
 
     def offsets_at(self, timestamps: Mapping[TopicPartition, int]) -> Answers[TopicPartition, FoundOffset]:
+        """Finds the first record of that time (ms since 1970) or later in each partition (ListOffsets)."""
+
         def ask(pending: Partitions, attempt: Offsets) -> None:
             self.ask_leaders(pending, _offsets_at(attempt, timestamps.__getitem__))
 
         return retry_until_resolved(timestamps, ask, timeout=self._timeout, waits=self._brokers.waits)
 
     def configs(self, kind: int, names: Collection[str]) -> Answers[str, Mapping[str, str]]:
+        """Fetches the configs of topics or groups by name (DescribeConfigs); `kind` is Kafka's code of the resource
+        type."""
         resource = Resource.TOPIC if kind == TOPIC_RESOURCE else Resource.GROUP
 
         def ask(pending: list[str], attempt: Attempt[str, Mapping[str, str]]) -> None:
@@ -105,8 +114,8 @@ class Logs:
         return retry_until_resolved(names, ask, timeout=self._timeout, waits=self._brokers.waits)
 
     def ask_leaders(self, partitions: Partitions, *queries: PartitionQuery[Any]) -> None:
-        """Sends all queries to the leaders of these partitions at once. A partition without a known leader is refused
-        in the first query only."""
+        """Sends all queries to the leaders of these partitions at once, and fills the attempts of the queries with the
+        results. A partition without a known leader is refused in the first query only."""
         unknown = sorted({tp.topic for tp in partitions if not self._knows(tp)})
         left = self._ask_only_broker(unknown, partitions, queries)
         if left is None:

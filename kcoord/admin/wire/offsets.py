@@ -19,7 +19,7 @@ NO_OFFSET: Final = -1
 
 
 def committed(coordinators: Coordinators, groups: Collection[str], *, timeout: float) -> Answers[str, Commits]:
-    """Fetches all committed offsets of the groups; none for a group that the cluster does not know.
+    """Fetches all committed offsets of the groups (OffsetFetch); none for a group that the cluster does not know.
 
     A group is refused if the offset of one of its partitions is: otherwise it would look as if nothing were committed
     there.
@@ -32,6 +32,7 @@ def committed(coordinators: Coordinators, groups: Collection[str], *, timeout: f
 
 
 def commits_query(attempt: Attempt[str, Commits]) -> GroupQuery[Commits]:
+    """Returns the query (OffsetFetch) for all committed offsets of groups, whose results go to `attempt`."""
     return GroupQuery(attempt, OFFSET_FETCH, _fetch_fields, _read_all_commits, GROUPS_PER_REQUEST, BATCHED_SINCE)
 
 
@@ -80,7 +81,7 @@ def _without_gaps(commits: TopicCommits) -> TopicCommits:
 
 
 def share_starts(coordinators: Coordinators, groups: Collection[str], *, timeout: float) -> Answers[str, Commits]:
-    """Fetches the start offsets of share groups, and the lag that the broker reports."""
+    """Fetches the start offsets of share groups, and the lag that the broker reports (DescribeShareGroupOffsets)."""
 
     def ask(pending: Groups, attempt: Attempt[str, Commits]) -> None:
         coordinators.ask(

@@ -12,7 +12,8 @@ Value = TypeVar("Value")
 
 
 class FetchedRecord(NamedTuple):
-    """A record in the decompressed bytes of its batch, where it begins at `position`."""
+    """A record of a fetched batch: the decompressed bytes of the batch, and `position`, the index of the record's first
+    byte in them."""
 
     header: BatchHeader
     plain: bytes
@@ -29,6 +30,7 @@ def time_of(record: FetchedRecord) -> int | None:
 
 
 def mark_of(record: FetchedRecord) -> RecordMark:
+    """Returns the mark (offset, time, checksum) of a fetched record."""
     key, value, _ = read_key_value(record.plain, record.position)
     return RecordMark(
         offset=record.header.base_offset + record.offset_delta,
@@ -40,8 +42,8 @@ def mark_of(record: FetchedRecord) -> RecordMark:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchScan(Generic[Value]):
-    """The result of scanning one fetch: the values of the first record at each offset or after it (for times, None for
-    a record without one), and the offset from which the missing ones must be read."""
+    """The result of scanning one fetch of a partition for offsets: the values of the first record at each offset or
+    after it (for times, None for a record without one), and the offset from which the missing ones must be read."""
 
     found: Mapping[int, Value]
     end: int
@@ -50,7 +52,8 @@ class FetchScan(Generic[Value]):
 def scan_fetched(
     fetched: bytes | None, offsets: Sequence[int], read: Callable[[FetchedRecord], Value]
 ) -> FetchScan[Value]:
-    """Scans whole batches for offsets in ascending order, and returns those that it found.
+    """Scans the batches of a Fetch response for the records at these offsets, in ascending order, and returns what
+    `read` makes of those that it found.
 
     A fetch begins with the batch that contains its offset, and may end within one. Transaction markers are no records;
     aborted records are, as they count as lag. Formats before v2 are not read.

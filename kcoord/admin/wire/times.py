@@ -30,8 +30,8 @@ _NO_TIMES: Final[Mapping[TopicPartition, FetchScan[Time]]] = {}
 
 
 def piggyback_times(positions: Collection[Position], attempt: Attempt[TopicPartition, FetchScan[Time]]) -> Piggyback:
-    """Returns the queries to send along with the requests for bounds, for positions that most likely lie within
-    them."""
+    """Returns queries that read the times of the records at these positions, to be sent along with the requests for the
+    bounds of the logs. The positions most likely lie within the bounds."""
     open_offsets = _OpenOffsets(positions)
     of_times = _RecordReader(time_of, WHAT)
     return [
@@ -47,12 +47,14 @@ def timestamps(
     timeout: float,
     prefetched: Mapping[TopicPartition, FetchScan[Time]] = _NO_TIMES,
 ) -> Answers[Position, int]:
-    """Reads the times of the records at these positions; records without a time are left out."""
+    """Reads the times of the records at these positions (Fetch), in ms since 1970; records without a time are
+    left out."""
     read = _read(logs, positions, _RecordReader(time_of, WHAT), timeout=timeout, prefetched=prefetched)
     return Answers(found={key: at for key, at in read.found.items() if at is not None}, refused=read.refused)
 
 
 def record_marks(logs: Logs, positions: Collection[Position], *, timeout: float) -> Answers[Position, RecordMark]:
+    """Reads the marks (offset, time, checksum) of the records at these positions (Fetch)."""
     return _read(logs, positions, _RecordReader(mark_of, RECORDS), timeout=timeout, prefetched={})
 
 

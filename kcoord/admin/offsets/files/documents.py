@@ -14,11 +14,13 @@ INT64 = range(-(2**63), 2**63)
 
 
 class BadDocument(InvalidInput, ValueError):
-    """A file is not valid: the message says where, and what is wrong."""
+    """An error: a file of offsets, an offset plan or an undo file is not valid. The message says where, and what is
+    wrong."""
 
 
 class Fields:
-    """An object of a JSON document, whose fields are read by name; `where` locates it in error messages."""
+    """A JSON object of a user's file, whose fields are read by name, each checked for its type; a wrong one raises
+    BadDocument. `where` locates the object in error messages."""
 
     def __init__(self, found: object, where: str) -> None:
         if not isinstance(found, dict):
@@ -27,37 +29,43 @@ class Fields:
         self.where = where
 
     def text(self, name: str, default: str | None = None) -> str:
+        """Returns a field that must be a string, or the default if there is none."""
         text = self._field(name, str, "a text", default)
         if any("\ud800" <= char <= "\udfff" for char in text):
             raise BadDocument(f"{self.where}: {name!r} has half a character, which no text can have")
         return text
 
     def number(self, name: str, default: int | None = None) -> int:
+        """Returns a field that must be an integer of 64 bits, or the default if there is none."""
         number = self._field(name, int, "a whole number", default)
         if number not in INT64:
             raise BadDocument(f"{self.where}: {name!r} is beyond 64 bits")
         return number
 
     def optional_text(self, name: str) -> str | None:
+        """Returns a field that must be a string, or None if it is missing or null."""
         return None if self._found.get(name) is None else self.text(name)
 
     def optional_number(self, name: str) -> int | None:
+        """Returns a field that must be an integer of 64 bits, or None if it is missing or null."""
         return None if self._found.get(name) is None else self.number(name)
 
     def optional_texts(self, name: str) -> list[str]:
-        """Returns the texts of a list; none if there is no such field."""
+        """Returns a field that must be a list of strings; an empty list if it is missing."""
         listed = self._found.get(name, [])
         if not isinstance(listed, list) or not all(isinstance(each, str) for each in listed):
             raise BadDocument(f"{self.where}: {name!r} is not a list of texts")
         return listed
 
     def is_true(self, name: str) -> bool:
+        """Returns a field that must be true or false."""
         value = self._found.get(name)
         if not isinstance(value, bool):
             raise BadDocument(f"{self.where}: {name!r} is not true or false")
         return value
 
     def time(self, name: str) -> datetime:
+        """Returns a field that must be a time in ISO 8601; without a zone it is UTC."""
         text = self.text(name)
         try:
             at = datetime.fromisoformat(text)
@@ -66,12 +74,15 @@ class Fields:
         return at if at.tzinfo else at.replace(tzinfo=UTC)
 
     def inner(self, name: str) -> "Fields":
+        """Returns a field that must be an object, as Fields."""
         return Fields(self._found.get(name), f"{self.where}: {name!r}")
 
     def optional_inner(self, name: str) -> "Fields | None":
+        """Returns a field that must be an object, as Fields; None if it is missing or null."""
         return None if self._found.get(name) is None else self.inner(name)
 
     def each(self, name: str) -> list["Fields"]:
+        """Returns a field that must be a list of objects, each as Fields."""
         listed = self._found.get(name)
         if not isinstance(listed, list):
             raise BadDocument(f"{self.where}: {name!r} is not a list")
@@ -87,7 +98,8 @@ class Fields:
 
 
 def read_document(path: Path, what: str) -> Fields:
-    """Reads the JSON document of a file that declares itself as `what`, such as "reset-plan/v1"."""
+    """Reads a JSON file whose field `kcoord` must be `what`, such as "reset-plan/v1", and returns its top-level object.
+    Raises BadDocument."""
     try:
         found = json.loads(read_text(path))
     except json.JSONDecodeError as error:
@@ -107,7 +119,7 @@ def read_document(path: Path, what: str) -> Fields:
 
 
 def read_text(path: Path) -> str:
-    """Reads the text of a file, without a byte order mark."""
+    """Reads the text of a user's file, without a byte order mark. Raises BadDocument if it is not UTF-8."""
     try:
         return path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
@@ -116,7 +128,7 @@ def read_text(path: Path) -> str:
 
 
 def document_text(document: Mapping[str, Any]) -> str:
-    """Formats a document with indentation, as people read such files; control characters are escaped."""
+    """Formats a JSON object with indentation, as people read such files; control characters are escaped."""
     return json.dumps(document, indent=1).replace("\x7f", "\\u007f") + "\n"
 
 
@@ -144,7 +156,7 @@ def write_atomically(
 
 
 def is_replaceable(path: Path) -> bool:
-    """Whether a file may take the place of what has this name: nothing, or a regular file.
+    """Whether a file may be written under this name: nothing has it, or a regular file that can be replaced.
 
     A name in /dev or /proc is never replaced: /dev/stdout is a link, to a regular file where a shell has redirected it.
     """

@@ -23,7 +23,8 @@ GROUPS_AT_ONCE: Final = 500
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exported:
-    """The lines, sorted by group, topic and partition, and lines of text about what is not in them.
+    """The result of an export: a line for each committed offset, sorted by group, topic and partition, and texts about
+    what is not in them.
 
     `refused` are groups that could not be read, `missing` those that do not exist. `notes` name groups without offsets,
     and logs and records that are not in the lines: every offset is. Of the notes, `gaps` are what the cluster has and
@@ -39,11 +40,12 @@ class Exported:
 
 
 class CannotExport(InvalidInput, RuntimeError):
-    """The format cannot represent the data."""
+    """An error: the format of the file cannot represent the committed offsets."""
 
 
 def export(cluster: ClusterClient, names: Collection[str], *, with_records: bool = True) -> Exported:
-    """Exports all committed offsets of these groups, with the marks of the records there if they are requested."""
+    """Reads all committed offsets of these groups from the cluster for an export, with the marks (time, checksum) of
+    the records there if they are requested."""
     commits: dict[str, CurrentGroup] = {}
     refused: list[str] = []
     missing: list[str] = []
@@ -96,12 +98,14 @@ def _line(now: CurrentGroup, tp: TopicPartition, logs: CurrentLogs, cluster_id: 
 
 
 def json_lines(lines: Iterable[OffsetLine]) -> Iterator[str]:
-    """Formats each line completely, so that files may be joined, sorted, cut and searched."""
+    """Formats committed offsets as JSON lines (kcoord.offsets/v1). Each line is complete, so that files may be joined,
+    sorted, cut and searched."""
     for line in lines:
         yield json.dumps({"kcoord": FORMAT, **line_document(line)}).replace("\x7f", "\\u007f") + "\n"
 
 
 def line_document(line: OffsetLine) -> dict[str, Any]:
+    """Returns the JSON object of one line of an export."""
     return {
         "group": line.group,
         "topic": line.tp.topic,
@@ -127,7 +131,8 @@ _FIRST_BARE: Final = "-"  # characters before it include comma, quote and line b
 
 
 def csv_lines(lines: Collection[OffsetLine], *, with_group: bool) -> Iterator[str]:
-    """Formats topic,partition,offset, with the group as the first column if there may be several."""
+    """Formats committed offsets as CSV lines topic,partition,offset, with the group as the first column if there may be
+    several. Raises CannotExport."""
     if not with_group and len({line.group for line in lines}) > 1:
         raise CannotExport("CSV of three columns has no place for several groups")
     for line in lines:

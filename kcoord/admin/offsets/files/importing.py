@@ -23,8 +23,8 @@ Numbered = tuple[int, str]
 
 
 def read_offsets(text: str, name: str, *, group: str | None = None) -> tuple[OffsetLine, ...]:
-    """Parses the lines of a file. `group` is for CSV of three columns, which has no groups; `name` is the file's, for
-    errors."""
+    """Parses a file of committed offsets, JSON lines or CSV. `group` is for CSV of three columns, which has no groups;
+    `name` is the file's, for errors. Raises BadDocument."""
     numbered = [(number, line) for number, line in enumerate(_lines(text), start=1) if line.strip()]
     if not numbered:
         raise BadDocument(f"{name}: there are no offsets in it")
@@ -140,7 +140,7 @@ def _number(where: str, what: str, text: str) -> int:
 
 
 def rename_groups(lines: Iterable[OffsetLine], names: Mapping[str, str]) -> Iterator[OffsetLine]:
-    """Renames groups. Raises BadDocument if a name has no group in the file."""
+    """Yields the lines with groups renamed, by old name. Raises BadDocument if an old name has no group in the file."""
     listed = tuple(lines)
     _refuse_absent(names, listed)
     for line in listed:
@@ -148,7 +148,7 @@ def rename_groups(lines: Iterable[OffsetLine], names: Mapping[str, str]) -> Iter
 
 
 def only_groups(lines: Iterable[OffsetLine], groups: Collection[str]) -> Iterator[OffsetLine]:
-    """Selects the lines of these groups. Raises BadDocument if one is not in the file."""
+    """Yields the lines of these groups. Raises BadDocument if one is not in the file."""
     listed = tuple(lines)
     _refuse_absent(groups, listed)
     return (line for line in listed if line.group in groups)
@@ -161,8 +161,8 @@ def _refuse_absent(groups: Collection[str], lines: Collection[OffsetLine]) -> No
 
 
 def offsets_by_group(lines: Iterable[OffsetLine]) -> dict[str, OffsetsFromFile]:
-    """Returns the target offsets of each group. Raises BadDocument if two groups were renamed to one, or a topic has
-    two ids."""
+    """Returns the offsets that are to be committed for each group, from the lines of a file. Raises BadDocument if two
+    groups were renamed to one, or a topic has two ids."""
     ordered = sorted(lines, key=lambda line: (line.group, line.tp))
     return {
         group: _target(group, list(group_lines)) for group, group_lines in groupby(ordered, key=lambda line: line.group)

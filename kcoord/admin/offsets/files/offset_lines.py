@@ -8,7 +8,8 @@ from kcoord.admin.record_marks import RecordMark
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetLine:
-    """One committed offset. None stands for everything that the file does not contain.
+    """One line of a file of offsets: the offset that a group committed for a partition, and the ids and bounds of the
+    log. None stands for everything that the file does not contain.
 
     `next_record` is the first record at the offset or after it; `last_record` is the one before, which is read only if
     there is no next one, because the group has read everything.
@@ -26,5 +27,5 @@ class OffsetLine:
 
     @property
     def timestamp(self) -> int | None:
-        """The time of the next record."""
+        """The time of the next record in ms since 1970; None if unknown."""
         return self.next_record.timestamp if self.next_record else None

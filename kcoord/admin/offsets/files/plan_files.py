@@ -26,11 +26,12 @@ FORMAT: Final = "reset-plan/v1"
 
 
 def write_plan(path: Path, plan: Plan, *, overwrites: bool) -> None:
+    """Writes a plan of offset changes to a JSON file, kcoord.reset-plan/v1."""
     write_atomically(path, document_text({"kcoord": FORMAT, **plan_document(plan)}), overwrites=overwrites)
 
 
 def plan_document(plan: Plan) -> dict[str, Any]:
-    """Formats a whole plan; -o json prints the same document."""
+    """Returns the JSON object of a whole plan of offset changes; -o json prints the same."""
     return {
         "verb": plan.verb.value,
         "target": plan.target,
@@ -42,6 +43,7 @@ def plan_document(plan: Plan) -> dict[str, Any]:
 
 
 def group_document(group: GroupPlan) -> dict[str, Any]:
+    """Returns the JSON object of the part of an offset plan that is about one group."""
     return {
         "group": group.group,
         "exists": group.exists,
@@ -50,6 +52,7 @@ def group_document(group: GroupPlan) -> dict[str, Any]:
 
 
 def change_document(change: OffsetChange) -> dict[str, Any]:
+    """Returns the JSON object of the planned change of one partition's committed offset."""
     return {
         "topic": change.tp.topic,
         "topic_id": change.topic_id,
@@ -83,6 +86,7 @@ def _comparison_document(comparison: Comparison | None) -> dict[str, Any] | None
 
 
 def mark_document(mark: RecordMark | None) -> dict[str, Any] | None:
+    """Returns the JSON object of a record's mark; None for None."""
     if mark is None:
         return None
     return {
@@ -94,6 +98,7 @@ def mark_document(mark: RecordMark | None) -> dict[str, Any] | None:
 
 
 def committed_document(committed: Committed | None) -> dict[str, Any] | None:
+    """Returns the JSON object of a committed offset; None for None."""
     if committed is None:
         return None
     return {
@@ -104,7 +109,7 @@ def committed_document(committed: Committed | None) -> dict[str, Any] | None:
 
 
 def read_plan(path: Path) -> Plan:
-    """Reads the plan of a file. Raises BadDocument with what is wrong in it, and where."""
+    """Reads a plan of offset changes from its JSON file. Raises BadDocument with what is wrong in it, and where."""
     fields = read_document(path, FORMAT)
     plan = Plan(
         verb=_one_of(fields, "verb", {verb.value: verb for verb in Verb}),
@@ -174,6 +179,7 @@ def _refuse_unaccepted(change: OffsetChange, accepted: tuple[Risk, ...], where: 
 
 
 def mark_of(fields: Fields | None) -> RecordMark | None:
+    """Parses a record's mark from its JSON object; None for None. Raises BadDocument."""
     if fields is None:
         return None
     checksum = fields.optional_text("crc32c")
@@ -188,6 +194,7 @@ def mark_of(fields: Fields | None) -> RecordMark | None:
 
 
 def group_name(fields: Fields) -> str:
+    """Returns the field `group` of a JSON object. Raises BadDocument for an empty name."""
     name = fields.text("group")
     if not name:
         raise BadDocument(f"{fields.where}: the group has no name")
@@ -195,6 +202,7 @@ def group_name(fields: Fields) -> str:
 
 
 def partition_of(fields: Fields) -> TopicPartition:
+    """Returns the partition that the fields `topic` and `partition` of a JSON object name. Raises BadDocument."""
     topic, partition = fields.text("topic"), fields.number("partition")
     if not topic or not 0 <= partition < 2**31:
         raise BadDocument(f"{fields.where}: {topic!r}, {partition} is not a topic and a partition")
@@ -202,6 +210,7 @@ def partition_of(fields: Fields) -> TopicPartition:
 
 
 def committed_of(fields: Fields | None) -> Committed | None:
+    """Parses a committed offset from its JSON object; None for None. Raises BadDocument."""
     if fields is None:
         return None
     offset, epoch = fields.number("offset"), fields.number("leader_epoch", -1)
@@ -223,6 +232,7 @@ def _one_of(fields: Fields, name: str, known: Mapping[str, Value]) -> Value:
 
 
 def refuse_duplicates(names: list[str], what: str) -> None:
+    """Raises BadDocument if a name (of a group or a partition) is in a file twice. `what` is for the error message."""
     seen: set[str] = set()
     for name in names:
         if name in seen:

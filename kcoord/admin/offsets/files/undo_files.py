@@ -33,6 +33,8 @@ _MAX_FILES_PER_SECOND: Final = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UndoStep:
+    """The change of one partition's committed offset, as an undo file has it; None means nothing committed."""
+
     tp: TopicPartition
     topic_id: str | None
     before: Committed | None
@@ -41,7 +43,8 @@ class UndoStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Undo:
-    """The changes to undo. `operation` names what made them: "reset to-earliest"."""
+    """The content of an undo file: the changes of committed offsets, by group. `operation` names what made them: "reset
+    to-earliest"."""
 
     operation: str
     cluster_id: str | None
@@ -58,7 +61,7 @@ class UndoDestination:
 
 
 def undo_of(plan: Plan, *, made_at: datetime) -> Undo:
-    """Returns how to undo this plan."""
+    """Returns the undo file's content for a plan of offset changes."""
     return Undo(
         operation=f"{plan.verb} {plan.target}".strip(),
         cluster_id=plan.cluster_id,
@@ -80,7 +83,7 @@ def undo_of(plan: Plan, *, made_at: datetime) -> Undo:
 
 
 def write_undo(undo: Undo, destination: UndoDestination) -> Path:
-    """Writes the file to the disk before anything is changed; it never replaces another file."""
+    """Writes an undo file and returns its path, before anything is changed; it never replaces another file."""
     document = {
         "kcoord": FORMAT,
         "of": undo.operation,
@@ -117,8 +120,8 @@ def write_undo(undo: Undo, destination: UndoDestination) -> Path:
 
 
 def undo_names(undo: Undo) -> Iterator[str]:
-    """Yields kcoord-undo-<group>-<time>.json, then names with a number for when that exists. Any group name makes a
-    safe file name."""
+    """Yields names for an undo file: kcoord-undo-<group>-<time>.json, then names with a number for when that exists.
+    Any group name makes a safe file name."""
     groups = [group for group, _ in undo.groups]
     who = re.sub(r"[^A-Za-z0-9._-]", "_", groups[0])[:80] if len(groups) == 1 else f"{len(groups)}-groups"
     stem = f"kcoord-undo-{who}-{undo.made_at.astimezone(UTC):%Y%m%dT%H%M%SZ}"
@@ -127,6 +130,7 @@ def undo_names(undo: Undo) -> Iterator[str]:
 
 
 def read_undo(path: Path) -> Undo:
+    """Reads an undo file. Raises BadDocument."""
     fields = read_document(path, FORMAT)
     groups = tuple((group_name(group), _steps(group)) for group in fields.each("groups"))
     if not any(steps for _, steps in groups):
@@ -158,8 +162,8 @@ def _steps(group: Fields) -> tuple[UndoStep, ...]:
 
 
 def plan_undo(cluster: ClusterClient, undo: Undo, *, name: str, now: datetime, forced: bool = False) -> Planned:
-    """Plans to restore exactly what was committed before. Unless it is forced, it requires the offsets that the change
-    left.
+    """Plans to restore exactly the offsets that were committed before a change. Unless it is forced, it requires that
+    the offsets are still those that the change left.
 
     Partitions that the cluster no longer has, or that have no leader, are left out and reported as refused.
     """
