@@ -22,7 +22,7 @@ def why_invalid(name: str) -> str | None:
 
 
 def unified(name: str) -> str:
-    """Returns one text for all names that differ only in dots and underscores: Kafka's metrics cannot
-    distinguish them.
+    """Returns a topic name with dots replaced by underscores: names that are equal then collide in Kafka's metrics
+    (Topic.unifyCollisionChars).
     """
     return name.replace(".", "_")

@@ -29,7 +29,9 @@ SMALL_BYTES: Final = 1 << 20
 
 
 class Decompression(NamedTuple):
-    """A batch to decompress separately: it takes long, and memory up to twice its limit."""
+    """A batch whose decompression a sliced request yields, so that its driver runs it, in another thread if it can: it
+    takes long, and memory up to twice its limit in bytes.
+    """
 
     batch: Batch
     limit: int
@@ -43,7 +45,9 @@ Slices = Generator[Decompression | None, bytes | None, T]
 
 
 class Effort:
-    """Counts the work since the last yield."""
+    """Counts the units of work (records, headers, kibibytes) that a sliced request has done since it last yielded to
+    other requests.
+    """
 
     __slots__ = ("_left",)
 
@@ -56,7 +60,7 @@ class Effort:
         return max(self._left, 1)
 
     def spend(self, units: int) -> Slices[None]:
-        """Counts work, and yields if the slice is used up."""
+        """Counts work that was done, and yields to other requests if the slice is used up."""
         self._left -= units
         if self._left <= 0:
             self._left = SLICE
@@ -64,7 +68,8 @@ class Effort:
 
 
 def decompress(batch: Batch, *, limit: int) -> Slices[bytes]:
-    """Decompresses the batch's records: at once if they are small, else by the driver of the generator.
+    """Decompresses the batch's records, up to `limit` bytes: at once if they are small, else by yielding a
+    Decompression for the driver to run.
 
     Raises CorruptBatch.
     """
