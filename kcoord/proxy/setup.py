@@ -13,11 +13,13 @@ if TYPE_CHECKING:
 
 
 class CannotProxy(LocalFailure, RuntimeError):
-    """The proxy cannot start: a port is taken, or no upstream broker answers."""
+    """Raised when the proxy cannot start: a port is taken, or no upstream broker answers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProxySetup:
+    """The settings that a proxy starts with: the upstream cluster, its own listeners, security towards both sides."""
+
     upstream: tuple[Endpoint, ...]
     """The bootstrap brokers."""
     security: Security = field(default_factory=Security)

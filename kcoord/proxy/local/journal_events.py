@@ -27,21 +27,24 @@ log = logging.getLogger("kcoord.storage")
 
 
 class JournalWriter(Protocol):
-    """What the coordinator's side needs of a KafkaWriter. No call blocks except `stop`."""
+    """The thread that writes the journal, as the event loop sees it: a KafkaWriter. No call blocks except `stop`."""
 
-    def start(self) -> None: ...
+    def start(self) -> None:
+        """Starts the thread, which claims and loads the journal."""
 
     def submit(self, round_: Round) -> None:
-        """Commits a round, and reports it later."""
+        """Has a round of records committed; Committed or Lost is reported later."""
 
     def reload(self, epoch: int) -> None:
-        """Loads the journal again unless that epoch is outdated; reports Lost, then Loaded."""
+        """Has the journal loaded again, unless it was loaded after that epoch; Lost, then Loaded are reported."""
 
-    def stop(self) -> None: ...
+    def stop(self) -> None:
+        """Waits until submitted rounds are committed, then ends the thread."""
 
 
 class JournalEvents:
-    """The coordinator's side of a journal on the upstream cluster, whose topic has `partitions` partitions.
+    """The event loop's side of a journal on the upstream cluster, whose topic has `partitions` partitions: it applies
+    the writer's reports to groups and held responses.
 
     `make_writer` gets the function that takes the writer's reports.
     """
@@ -59,6 +62,7 @@ class JournalEvents:
         self._runtime: LocalRuntime | None = None
 
     def make_log(self, node_id: NodeId) -> KafkaLog:
+        """Returns the journal as the group runtime uses it; all groups are coordinated by this node."""
         self.log.leaders = [node_id] * len(self.log.leaders)
         return self.log
 
@@ -68,6 +72,7 @@ class JournalEvents:
         self._writer.start()
 
     async def end(self) -> None:
+        """Waits until the writer has stopped."""
         await asyncio.to_thread(self._writer.stop)
 
     def _report(self, report: Report) -> None:

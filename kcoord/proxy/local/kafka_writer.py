@@ -81,7 +81,9 @@ PROOF: Final[Entry] = (0, PROOF_KEY, None)
 
 
 class Round(NamedTuple):
-    """Everything that the coordinator decided between two flushes; committed in one transaction."""
+    """A round: all journal records that the coordinator decided between two flushes. They are committed in one
+    transaction.
+    """
 
     number: int
     epoch: int
@@ -90,13 +92,13 @@ class Round(NamedTuple):
 
 
 class Reload(NamedTuple):
-    """A request to load the journal again, unless it was loaded after that epoch."""
+    """A request to the writer to load the journal again, unless it was loaded after that epoch."""
 
     epoch: int
 
 
 class Loaded(NamedTuple):
-    """Reports the journal's contents."""
+    """The writer's report that the journal is loaded, with the last value of each key in each partition."""
 
     epoch: int
     partitions: list[Contents]
@@ -104,19 +106,19 @@ class Loaded(NamedTuple):
 
 
 class Committed(NamedTuple):
-    """Reports that all rounds up to this number are committed."""
+    """The writer's report that all rounds up to this number are committed."""
 
     number: int
 
 
 class Lost(NamedTuple):
-    """Reports that all uncommitted rounds are lost, and that the journal will be loaded again."""
+    """The writer's report that all uncommitted rounds are lost, and that the journal will be loaded again."""
 
     why: str
 
 
 class Fenced(NamedTuple):
-    """Reports that another proxy has claimed the journal, for good."""
+    """The writer's report that another proxy has claimed the journal, for good."""
 
     why: str
 
@@ -125,7 +127,9 @@ Report = Loaded | Committed | Lost | Fenced
 
 
 class KafkaWriter:
-    """The journal's writer. It calls `report` in its own thread, in the order of events."""
+    """The thread that writes the journal to its topic on the upstream cluster, in transactions. It calls `report` in
+    this thread, in the order of events.
+    """
 
     def __init__(self, journal: KafkaJournal, topic: JournalTopic, report: Callable[[Report], None]) -> None:
         self._journal = journal
@@ -142,10 +146,11 @@ class KafkaWriter:
         self._thread = threading.Thread(target=self._run, name="kcoord-journal", daemon=True)
 
     def start(self) -> None:
+        """Starts the thread, which claims and loads the journal."""
         self._thread.start()
 
     def submit(self, round_: Round) -> None:
-        """Queues a round; does not block."""
+        """Queues a round to be committed; does not block."""
         self._work.put(round_)
 
     def reload(self, epoch: int) -> None:
