@@ -51,6 +51,7 @@ class Partition:
 
     @property
     def leader(self) -> NodeId:
+        """The id of the node that leads the partition: its first replica."""
         return self.replicas[0]
 
 

@@ -9,7 +9,7 @@ _LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
 
 
 def why_invalid(name: str) -> str | None:
-    """Returns what is wrong with a topic's name; None if nothing is."""
+    """Returns what is wrong with a topic's name (Kafka's Topic.validate); None if it is valid."""
     if not name:
         return "Topic name is invalid: it is empty"
     if name in (".", ".."):

@@ -259,12 +259,12 @@ class PartitionLog:
         self._base_offsets[:count] = [segment.base_offset]
 
     def close(self) -> None:
-        """Closes all segments; the log is not used again."""
+        """Closes all segments of the log; the log is not used again."""
         for segment in self._segments:
             segment.close()
 
     def delete(self) -> None:
-        """Deletes all records; the log is not used again."""
+        """Deletes all records of the log from the storage; the log is not used again."""
         self.close()
         self._storage.delete()
 

@@ -89,6 +89,7 @@ class Segment:
 
     @property
     def size(self) -> int:
+        """The size of the segment's batches in bytes."""
         return self.store.size
 
     @property
@@ -142,7 +143,7 @@ class Segment:
         self.modified_ms = now_ms
 
     def close(self) -> None:
-        """Closes the store; the segment is not used again."""
+        """Closes the segment's store; the segment is not used again."""
         self.is_closed = True
         self.store.close()
 

@@ -56,7 +56,7 @@ class Effort:
 
     @property
     def left(self) -> int:
-        """The work that may still be done in this slice, at least one unit."""
+        """The units of work that may still be done before the next yield, at least one."""
         return max(self._left, 1)
 
     def spend(self, units: int) -> Slices[None]:

@@ -35,7 +35,7 @@ class Store(Protocol):
         """Cuts the store to its first `size` bytes."""
 
     def close(self) -> None:
-        """Releases files and memory; the store is not used again."""
+        """Releases the store's file or memory; the store is not used again."""
 
     def delete(self) -> None:
         """Closes the store and deletes its bytes."""
@@ -58,7 +58,8 @@ class LogStorage(Protocol):
         """Creates a store for the compacted replacement of segments, of which the first begins at this offset."""
 
     def replace(self, replaced: Sequence[Store], replacement: Store, end_offset: int) -> None:
-        """Replaces these stores atomically, even if the process is killed meanwhile.
+        """Replaces the stores of old segments by their compacted replacement, atomically even if the process is killed
+        meanwhile.
 
         `end_offset` is where the next segment begins. If OSError is raised, nothing has changed.
         """
@@ -89,7 +90,7 @@ class Storage(Protocol):
         """Persists the description of a topic that is new or has changed."""
 
     def revert_topic(self) -> None:
-        """Reverts the last `persist_topic`."""
+        """Reverts the last `persist_topic`, because the logs of the topic's partitions could not be created."""
 
     def forget_topic(self, topic_id: UUID) -> None:
         """Deletes the persisted description of a topic."""
@@ -101,7 +102,7 @@ class Storage(Protocol):
         """Makes everything that was persisted and appended as durable as the settings demand."""
 
     def close(self) -> None:
-        """Closes the storage. All logs are closed."""
+        """Closes the storage of the cluster, whose logs are closed already."""
 
 
 MakeStore = Callable[[], Store]
