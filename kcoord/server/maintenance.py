@@ -38,7 +38,7 @@ class MaintenanceTarget(Protocol):
         """Returns the current time."""
 
     def drain_parked(self) -> None:
-        """Answers all parked requests that can be answered by now."""
+        """Answers all parked requests (joins, syncs, fetches that wait) that can be answered by now."""
 
 
 class Maintenance:

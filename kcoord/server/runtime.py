@@ -67,7 +67,7 @@ class Runtime(ClusterRuntime):
         await super().__aexit__(kind, error, at)
 
     async def stop_listening(self) -> None:
-        """Stops accepting clients and closes pre-auth connections."""
+        """Stops accepting clients, and closes connections whose login is not done."""
         await self._acceptor.close()
         if self._secure_listener is not None:
             await self._secure_listener.close()

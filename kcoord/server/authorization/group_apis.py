@@ -66,7 +66,7 @@ _TOPIC_DENIED: Final = ErrorCode.topic_authorization_failed
 
 
 def members_guard(refused: Reply) -> Guard:
-    """Returns an authorization check for the requests of group members: they need READ on their group, or get the reply
+    """Returns a guard, which authorizes requests of group members: they need READ on their group, or get the reply
     `refused`.
     """
 
@@ -77,8 +77,8 @@ def members_guard(refused: Reply) -> Guard:
 
 
 def sync(request: Sync, permissions: Permissions, cluster: Cluster, decide: Decide[Sync, SyncReply]) -> SyncReply:
-    """Checks the rules for SyncGroup before `decide` is called: READ on the group. A missing protocol is an error that
-    comes before the check.
+    """Authorizes SyncGroup requests, which need READ on the group. A missing protocol is an error that comes before the
+    check.
     """
     if request.lacks_protocol or permissions.may_group(Operation.READ, request.group_id):
         return decide(request)
@@ -88,8 +88,8 @@ def sync(request: Sync, permissions: Permissions, cluster: Cluster, decide: Deci
 def commit(
     request: Commit, permissions: Permissions, cluster: Cluster, decide: Decide[Commit, CommitReply]
 ) -> CommitReply:
-    """Checks the rules for OffsetCommit: READ on the group and on each topic. `decide` gets the allowed topics, the
-    others get an error.
+    """Authorizes OffsetCommit requests, which need READ on the group and on each topic. `decide` gets the allowed
+    topics, the others get an error.
     """
     if not permissions.may_group(Operation.READ, request.group_id):
         return CommitReply(topics=_refused(request.topics, _GROUP_DENIED))
@@ -105,8 +105,8 @@ def commit(
 def fetch_offsets(
     request: FetchOffsets, permissions: Permissions, cluster: Cluster, decide: Decide[FetchOffsets, FetchOffsetsReply]
 ) -> FetchOffsetsReply:
-    """Checks the rules for OffsetFetch: DESCRIBE on the group and on each topic. `decide` gets the allowed part, the
-    rest gets an error.
+    """Authorizes OffsetFetch requests, which need DESCRIBE on the group and on each topic. `decide` gets the allowed
+    part, the rest gets an error.
     """
     split = [_split_topics(asked, permissions, cluster) for asked in request.groups]
     visible = [part.asked for part in split if part.is_visible]
@@ -127,8 +127,8 @@ def delete_offsets(
     cluster: Cluster,
     decide: Decide[DeleteOffsets, DeleteOffsetsReply],
 ) -> DeleteOffsetsReply:
-    """Checks the rules for OffsetDelete: DELETE on the group, READ on each topic. `decide` gets the allowed topics, the
-    others get an error.
+    """Authorizes OffsetDelete requests, which need DELETE on the group and READ on each topic. `decide` gets the
+    allowed topics, the others get an error.
     """
     if not permissions.may_group(Operation.DELETE, request.group_id):
         return DeleteOffsetsReply(error_code=_GROUP_DENIED)
@@ -145,8 +145,8 @@ def describe_groups(
     cluster: Cluster,
     decide: Decide[DescribeGroups, DescribeGroupsReply],
 ) -> DescribeGroupsReply:
-    """Checks the rules for DescribeGroups: DESCRIBE on each group. `decide` gets the allowed groups, the others get an
-    error.
+    """Authorizes DescribeGroups requests, which need DESCRIBE on each group. `decide` gets the allowed groups, the
+    others get an error.
     """
     allowed, denied = split_allowed(request.group_ids, lambda name: permissions.may_group(Operation.DESCRIBE, name))
     reply = decide(replace(request, group_ids=allowed))
@@ -157,7 +157,7 @@ def describe_groups(
 def list_groups(
     request: ListGroups, permissions: Permissions, cluster: Cluster, decide: Decide[ListGroups, ListGroupsReply]
 ) -> ListGroupsReply:
-    """Checks the rules for ListGroups: without DESCRIBE on the cluster, only groups that the principal may describe are
+    """Authorizes ListGroups requests: without DESCRIBE on the cluster, only groups that the principal may describe are
     listed.
     """
     reply = decide(request)
@@ -170,8 +170,8 @@ def list_groups(
 def delete_groups(
     request: DeleteGroups, permissions: Permissions, cluster: Cluster, decide: Decide[DeleteGroups, DeleteGroupsReply]
 ) -> DeleteGroupsReply:
-    """Checks the rules for DeleteGroups: DELETE on each group. `decide` gets the allowed groups, the others get an
-    error.
+    """Authorizes DeleteGroups requests, which need DELETE on each group. `decide` gets the allowed groups, the others
+    get an error.
     """
     asked = tuple(dict.fromkeys(request.group_ids))
     allowed, denied = split_allowed(asked, lambda name: permissions.may_group(Operation.DELETE, name))

@@ -82,8 +82,8 @@ class Permissions:
 
 
 class Authorizer:
-    """Finds the permissions of principals by the rules of a file, which may change. All nodes of a cluster
-    share one.
+    """Finds the permissions of principals by the authorization rules (ACLs) in a file, which may change. All nodes of a
+    cluster share one.
     """
 
     def __init__(self, file: RulesFile) -> None:

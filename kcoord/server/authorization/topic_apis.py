@@ -72,8 +72,8 @@ _ERRORS: Final = {
 def see_metadata(
     request: Metadata, permissions: Permissions, cluster: Cluster, decide: Decide[Metadata, MetadataReply]
 ) -> MetadataReply:
-    """Checks the rules for Metadata: DESCRIBE on each topic, and CREATE if the request would create it. `decide` gets
-    the allowed topics.
+    """Authorizes Metadata requests, which need DESCRIBE on each topic, and CREATE if the request would create it.
+    `decide` gets the allowed topics.
     """
     if metadata.refusal(request):
         return decide(request)
@@ -92,8 +92,8 @@ def see_metadata(
 def create_topics(
     request: CreateTopics, permissions: Permissions, cluster: Cluster, decide: Decide[CreateTopics, CreateTopicsReply]
 ) -> CreateTopicsReply:
-    """Checks the rules for CreateTopics: CREATE on the cluster or the topic. `decide` gets the allowed topics, the
-    others get an error.
+    """Authorizes CreateTopics requests, which need CREATE on the cluster or the topic. `decide` gets the allowed
+    topics, the others get an error.
     """
     times = Counter(topic.name for topic in request.topics)
     may_create_all = permissions.may_silently(Operation.CREATE, Kind.CLUSTER)
@@ -114,8 +114,8 @@ def create_topics(
 def delete_topics(
     request: DeleteTopics, permissions: Permissions, cluster: Cluster, decide: Decide[DeleteTopics, DeleteTopicsReply]
 ) -> DeleteTopicsReply:
-    """Checks the rules for DeleteTopics: DELETE on each topic. `decide` gets the allowed topics, the others get an
-    error.
+    """Authorizes DeleteTopics requests, which need DELETE on the cluster or the topic. `decide` gets the allowed
+    topics, the others get an error.
     """
     if permissions.may_silently(Operation.DELETE, Kind.CLUSTER):
         return decide(request)
@@ -139,8 +139,8 @@ def create_partitions(
     cluster: Cluster,
     decide: Decide[CreatePartitions, CreatePartitionsReply],
 ) -> CreatePartitionsReply:
-    """Checks the rules for CreatePartitions: ALTER on each topic. `decide` gets the allowed topics, the others get an
-    error.
+    """Authorizes CreatePartitions requests, which need ALTER on each topic. `decide` gets the allowed topics, the
+    others get an error.
     """
     times = Counter(growth.name for growth in request.topics)
     allowed, denied = split_allowed(
@@ -161,8 +161,8 @@ def describe_configs(
     cluster: Cluster,
     decide: Decide[DescribeConfigs, DescribeConfigsReply],
 ) -> DescribeConfigsReply:
-    """Checks the rules for DescribeConfigs: DESCRIBE_CONFIGS on each resource. `decide` gets the allowed ones, the
-    others get an error.
+    """Authorizes DescribeConfigs requests, which need DESCRIBE_CONFIGS on each resource. `decide` gets the allowed
+    ones, the others get an error.
     """
     if describing.has_unknown_resource_type(request):
         return decide(request)
@@ -188,8 +188,8 @@ def describe_configs(
 def alter_configs(
     request: AlterConfigs, permissions: Permissions, cluster: Cluster, decide: Decide[AlterConfigs, AlterConfigsReply]
 ) -> AlterConfigsReply:
-    """Checks the rules for IncrementalAlterConfigs: ALTER_CONFIGS on each resource. `decide` gets the allowed ones, the
-    others get an error.
+    """Authorizes IncrementalAlterConfigs requests, which need ALTER_CONFIGS on each resource. `decide` gets the allowed
+    ones, the others get an error.
     """
     times = Counter((resource.resource_type, resource.resource_name) for resource in request.resources)
 
@@ -222,8 +222,8 @@ def find_coordinator(
     cluster: Cluster,
     decide: Decide[FindCoordinator, FindCoordinatorReply],
 ) -> FindCoordinatorReply:
-    """Checks the rules for FindCoordinator: DESCRIBE on each group. `decide` gets the allowed groups, the others get an
-    error.
+    """Authorizes FindCoordinator requests, which need DESCRIBE on each group. `decide` gets the allowed groups, the
+    others get an error.
     """
     if request.key_type != KeyType.GROUP:  # refused in any case
         return decide(request)

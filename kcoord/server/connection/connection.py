@@ -110,7 +110,7 @@ class Connection(asyncio.Protocol):
             self._schedule_decide()
 
     def eof_received(self) -> bool:
-        """Keeps the connection open until its requests are decided after its client has closed its sending half.
+        """Keeps the connection open, once its client has closed its sending half, until its requests are decided.
 
         Over TLS a transport closes in any case, and `connection_lost` is called.
         """

@@ -43,7 +43,7 @@ class ConnectionHost(Protocol):
         """
 
     def drain_parked(self) -> None:
-        """Answers all parked requests that can be answered by now."""
+        """Answers all parked requests (joins, syncs, fetches that wait) that can be answered by now."""
 
     def adjust_held(self, change: int) -> None:
         """Adds `change` to the bytes that all connections hold in memory, which are limited."""

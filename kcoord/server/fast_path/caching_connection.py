@@ -36,12 +36,16 @@ class CachingConnection(Connection):
         self._on_cache_hit = host.on_cache_hit
 
     def connection_lost(self, error: Exception | None) -> None:
-        """Passes on a commit that was staged for the event round, then ends like Connection."""
+        """Puts a commit that was staged for the event round back among the frames to decide, then does what
+        Connection.connection_lost does.
+        """
         self._feed(b"")
         super().connection_lost(error)
 
     def eof_received(self) -> bool:
-        """Passes on a commit that was staged for the event round, then ends like Connection."""
+        """Puts a commit that was staged for the event round back among the frames to decide, then does what
+        Connection.eof_received does.
+        """
         self._feed(b"")
         return super().eof_received()
 

@@ -42,13 +42,13 @@ class LoadTarget(Protocol):
 
     @property
     def counts(self) -> JournalCounts:
-        """The counters of the journal, for metrics."""
+        """The counters of what was written to and read from the log of groups' records, for metrics."""
 
     def coordinator_of(self, index: int) -> Coordinator:
         """Returns the coordinator of the groups in this partition of __consumer_offsets."""
 
     def append_effects(self, effects: Effects, at: Instant) -> None:
-        """Appends records and emits events that follow from a load; there are no replies."""
+        """Appends the records and emits the events of effects that follow from a load; these have no replies."""
 
     def on_loaded(self) -> None:
         """Called when a partition of __consumer_offsets was loaded, for the first time or again."""
@@ -86,7 +86,7 @@ class GroupLoader:
 
     @property
     def is_loading(self) -> bool:
-        """Whether a partition is still to be loaded."""
+        """Whether groups are still to be loaded."""
         return ErrorCode.coordinator_load_in_progress in self.unavailable.values()
 
     def in_partitions(self, partitions: Collection[int]) -> Callable[[str], bool]:
@@ -121,7 +121,9 @@ class GroupLoader:
         return ErrorCode.coordinator_load_in_progress if is_reading else None
 
     def mark_to_load(self, index: int) -> None:
-        """Makes the groups of a partition unavailable, to be loaded (again) once the journal is ready."""
+        """Makes the groups of a partition of __consumer_offsets unavailable, to be loaded (again) once that can be
+        read.
+        """
         self.unavailable[index] = ErrorCode.coordinator_load_in_progress
         if index in self.to_load:
             self.to_load.remove(index)
@@ -129,12 +131,14 @@ class GroupLoader:
             self.to_load.append(index)
 
     def on_journal_ready(self) -> None:
-        """Makes all unavailable partitions loadable, when the journal can be read (again); a backoff goes on."""
+        """Makes all partitions whose groups are unavailable loadable, when the journal (the log of groups' records) can
+        be read again. The backoff of a failed load goes on.
+        """
         for index in self.unavailable:
             self.mark_to_load(index)
 
     def resign(self) -> None:
-        """Gives up all partitions for good: another process owns the journal."""
+        """Gives up all groups for good, because another process owns the journal (the log of groups' records)."""
         self.unavailable = dict.fromkeys(range(len(self._journal.leaders)), ErrorCode.not_coordinator)
         self.to_load.clear()
 
@@ -144,8 +148,8 @@ class GroupLoader:
             self._deleted.setdefault(index, []).append(_DeletedTopic(name, topic_id, recreated))
 
     def load(self, now: Callable[[], Instant]) -> Iterator[None]:
-        """Loads all partitions that are due. A generator whose steps are short, so that others are served in
-        between.
+        """Loads the groups of all partitions of __consumer_offsets that are due. A generator whose steps are short, so
+        that others are served in between.
         """
         for index in self._due(now()):
             if index not in self.to_load:  # meanwhile the journal was lost

@@ -46,8 +46,9 @@ Prevalidate = Callable[[Coordinator, object, object], Any]
 
 
 class GroupRuntime:
-    """Drives the pure group coordinators of a cluster's nodes: appends the records of their decisions to the journal,
-    queues their replies, and loads groups. It must be loaded first: see `to_load` and `load`."""
+    """Drives the pure group coordinators of a cluster's nodes: appends the records of their decisions to the journal
+    (the log of __consumer_offsets), queues their replies, and loads groups. It must be loaded first: see `to_load` and
+    `load`."""
 
     def __init__(
         self,
@@ -114,13 +115,13 @@ class GroupRuntime:
         self._unload(dict.fromkeys(self._log.flushed, why), at)
 
     def on_journal_ready(self) -> None:
-        """Called when the journal can be read, for the first time or again."""
+        """Called when the journal (the log of groups' records) can be read, for the first time or again: its groups can
+        then be loaded."""
         self._loader.on_journal_ready()
 
     def resign(self, at: Instant) -> None:
-        """Stops coordinating all groups, because another process owns the journal; parked requests get
-        NOT_COORDINATOR.
-        """
+        """Stops coordinating all groups, because another process owns the journal (the log of groups' records); parked
+        requests get NOT_COORDINATOR."""
         self._loader.resign()
         self.outbox = deque(_not_coordinator(self.outbox))
         for coordinator in self._coordinators.values():
@@ -217,12 +218,13 @@ class GroupRuntime:
         return self._loader.to_load
 
     def load(self, now: Callable[[], Instant]) -> Iterator[None]:
-        """Loads the groups of all partitions that are due. A generator whose steps are short, so that others are served
-        in between."""
+        """Loads the groups of all partitions of __consumer_offsets that are due. A generator whose steps are short, so
+        that others are served in between."""
         return self._loader.load(now)
 
     def superseded_in(self, index: int) -> SupersededBatches:
-        """Returns the batches of a partition of __consumer_offsets that compaction need not read."""
+        """Returns the batches of a partition of __consumer_offsets that compaction need not read, because later records
+        supersede all of theirs."""
         return self._log.superseded_in(index)
 
     def coordinator_of(self, index: int) -> Coordinator:
@@ -230,7 +232,7 @@ class GroupRuntime:
         return self._coordinators[self._leaders[index]]
 
     def on_loaded(self) -> None:
-        """Called by the loader when a partition was loaded."""
+        """Called by the loader when the groups of a partition were loaded."""
         self.on_partition_loaded()
 
     def _for_each(self, action: Callable[[Coordinator], Effects], at: Instant) -> None:
@@ -240,7 +242,7 @@ class GroupRuntime:
             self.outbox += effects.replies
 
     def append_effects(self, effects: Effects, at: Instant) -> None:
-        """Appends the records of the effects for the next flush, and emits their events."""
+        """Appends the records of a coordinator's decision (effects) for the next flush, and emits its events."""
         if effects.records:
             try:
                 self._log.append(effects.records, at.wall_ms)
@@ -275,7 +277,8 @@ class GroupRuntime:
 
 
 class RepeatedCommitAppender:
-    """Appends repeated commits of one client to the journal; a failure unloads the group."""
+    """Appends commits that a client repeats for the same partitions to the log of groups' records; a failure unloads
+    the group."""
 
     __slots__ = ("_appender", "_on_failure")
 

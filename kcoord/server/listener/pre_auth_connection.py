@@ -87,7 +87,7 @@ class PreAuthConnection(asyncio.Protocol):
         return True
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begins the login; over TLS the handshake is done by now."""
+        """Begins the SASL login, or promotes the client if none is required; over TLS the handshake is done by now."""
         self._transport = cast(asyncio.Transport, transport)
         if self._is_done:
             self._transport.abort()
