@@ -47,5 +47,5 @@ class ProxySetup:
 
     @property
     def ends_logins(self) -> bool:
-        """Whether clients' logins are not forwarded: they end at the proxy, or clients need none."""
+        """Whether clients' SASL logins are not forwarded to brokers: they end at the proxy, or clients need none."""
         return bool(self.security.sasl or (self.listener and self.listener.sasl))

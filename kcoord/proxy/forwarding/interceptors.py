@@ -95,7 +95,7 @@ class ClientInfo(Protocol):
 
     @property
     def client_id(self) -> str:
-        """The client id in the last request that was seen whole."""
+        """Kafka's client.id in the client's last request that was seen whole."""
 
     def answer(self, pieces: list[bytes]) -> None:
         """Sends the response, as pieces of a frame, to the request that is being handled; does nothing if the client
@@ -103,7 +103,7 @@ class ClientInfo(Protocol):
         """
 
     def hang_up(self, reason: str) -> None:
-        """Closes the connection and logs the reason in one line."""
+        """Closes the client's connection and logs the reason in one line."""
 
 
 Prefilter = Callable[[bytes], bool]

@@ -135,7 +135,7 @@ class GuardRules:
         return _for_group(self.rates, group_id)
 
     def apis_with_rules(self) -> frozenset[int]:
-        """Returns the APIs that any rule names."""
+        """Returns the keys of the APIs that any deny or allow rule names."""
         return frozenset().union(*(rule.apis for rule in (*self.denied, *self.allowed)))
 
 

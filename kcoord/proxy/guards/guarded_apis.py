@@ -67,7 +67,7 @@ class GuardedApi:
 
     @property
     def names_many_groups(self) -> bool:
-        """Whether a request can name many groups, each of which gets its own result."""
+        """Whether a request of this API can name many groups, each of which gets its own result."""
         return self.group_field in ("groups", "groups_names", "group_ids", "coordinator_keys", _RESOURCES)
 
     @property

@@ -34,7 +34,7 @@ class HiddenNames:
         self._byte_patterns = _without_longer([each.encode() for each in (topic, transactional_id) if each])
 
     def learn_topic_id(self, topic_id: UUID) -> None:
-        """Adds a topic id to what is hidden."""
+        """Adds an id of the hidden topic, to be hidden like its name."""
         if topic_id.int and topic_id not in self.topic_ids:
             self.topic_ids.add(topic_id)
             self._byte_patterns = [*self._byte_patterns, topic_id.bytes]
@@ -53,8 +53,8 @@ class HiddenNames:
         return named is not None and named == self.transactional_id
 
     def collides(self, topic: str) -> bool:
-        """Returns whether a topic of this name would collide with the hidden one, which differs in dots and underscores
-        at most (Topic.hasCollision).
+        """Returns whether this topic name equals the hidden one except for dots and underscores, which brokers refuse
+        as a collision (Topic.hasCollision).
         """
         return topic.replace(".", "_") == self.topic.replace(".", "_")
 

@@ -82,7 +82,9 @@ class Hidden:
 
 
 def hidden_journal(names: HiddenNames) -> Hidden:
-    """Describes the hiding of the proxy's journal, its topic and transactional id, in all APIs."""
+    """Returns what a HidingInterceptor hides of the proxy's journal (the topic with groups' records): its topic and its
+    transactional id, in all APIs.
+    """
     return Hidden(
         names=names,
         apis=NAMING,
@@ -93,8 +95,8 @@ def hidden_journal(names: HiddenNames) -> Hidden:
 
 
 def untouchable_transactions(names: HiddenNames) -> Hidden:
-    """Describes the protection of `__transaction_state` in the APIs that read or change its records and settings;
-    clients may see that it exists.
+    """Returns what a HidingInterceptor hides of `__transaction_state`: its name in the APIs that read or change its
+    records and settings. Clients may see that it exists.
 
     A broker lets clients write to it that call themselves `__admin_client`.
     """
@@ -109,7 +111,7 @@ def untouchable_transactions(names: HiddenNames) -> Hidden:
 
 
 def denied_offsets_topic(api_keys: Iterable[int]) -> Hidden:
-    """Describes the hiding of `__consumer_offsets` in these APIs alone.
+    """Returns what a HidingInterceptor hides of `__consumer_offsets`: its name in these APIs alone.
 
     Clients are limited to the versions of these APIs that name topics and do not use ids: the proxy may have no login
     with which it could find out the topic's id.

@@ -32,7 +32,7 @@ class Guards(NamedTuple):
 
     @property
     def refusals(self) -> Counter[tuple[Reason, str]]:
-        """How many requests were refused, by reason and API name."""
+        """How many requests the guards have refused, by reason and API name."""
         return sum((each.refusals for each in self._hiding), self.guard.refusals)
 
     @property

@@ -52,24 +52,26 @@ class WriterClaim:
 
     @property
     def has_begun(self) -> bool:
-        """Whether it has taken a term."""
+        """Whether this writer has claimed the journal, by taking a term."""
         return self._claim is not None
 
     @property
     def headers(self) -> Mapping[str, bytes]:
-        """The headers of a proof record, by which this writer states its claim: name and term."""
+        """The Kafka headers (writer's name and term) that this writer puts on a proof record, the record by which it
+        claims the journal.
+        """
         assert self._claim is not None
         return {WRITER: self._claim.writer, TERM: self._claim.term.to_bytes(_TERM_BYTES)}
 
     def begin(self, now_ms: int) -> None:
-        """Takes a term greater than those of all claims in the journal. Raises KafkaException."""
+        """Claims the journal: takes a term greater than those of all claims in it. Raises KafkaException."""
         claims = self._reader.claims_after(self._read_to)
         self._read_to = claims.read_to
         self._claim = Claim(max([now_ms, *(claim.term + 1 for claim in claims.found)]), self._name)
 
     def has_successor(self) -> bool:
-        """Returns whether another proxy has a greater claim, so that this one has to stop writing. Raises
-        KafkaException.
+        """Returns whether another proxy has a greater claim to the journal, so that this one has to stop writing.
+        Raises KafkaException.
         """
         assert self._claim is not None
         current = self._claim
@@ -77,5 +79,7 @@ class WriterClaim:
         return any(claim.term == NO_TERM or claim > current for claim in others)
 
     def on_proof(self, offset: int) -> None:
-        """Notes the offset of a proof record of this writer that was delivered: claims of successors come behind it."""
+        """Notes the offset at which a proof record of this writer was delivered, one that shows other proxies its
+        claim: claims of successors come behind it.
+        """
         self._read_to = max(self._read_to, offset)

@@ -63,7 +63,7 @@ class KafkaLog:
         self._under_way: dict[int, _UnderWay] = {}  # by the number of the round
 
     def partitions_to_load(self) -> Collection[int]:
-        """Returns all partitions of the journal."""
+        """Returns all partitions of the journal: none is read by a process that begins."""
         return range(self._count)
 
     def partition_of(self, group_id: str) -> int:
@@ -83,8 +83,8 @@ class KafkaLog:
         return _Appender(self)
 
     def flush(self, now_ms: int) -> dict[int, str]:
-        """Submits everything appended as a round, for the writer to commit. It never fails here: the writer reports
-        losses later.
+        """Submits everything appended since the last flush to the writer thread, as a round to commit. It never fails
+        here: the writer reports losses later.
         """
         now = time.monotonic()
         if (
@@ -107,7 +107,9 @@ class KafkaLog:
         return SupersededBatches()
 
     def read(self, index: int, reader: FactReader) -> Iterator[list[Fact]]:
-        """Yields the loaded records of a partition, decoded, in batches. Raises JournalLost."""
+        """Yields the decoded records of a partition of the journal, as they were loaded, in batches. Raises
+        JournalLost.
+        """
         epoch = self._epoch
         self._ensure_epoch(epoch)
         contents = self._contents[index]
@@ -126,7 +128,7 @@ class KafkaLog:
     # The writer's reports
 
     def on_loaded(self, loaded: Loaded) -> None:
-        """Takes the contents of the journal, when the writer has loaded it."""
+        """Takes the contents of the journal (the topic with groups' records), when the writer thread has read it."""
         self._epoch = loaded.epoch
         self._contents = [*loaded.partitions]
         self._proven_at = loaded.proven_at
@@ -142,7 +144,7 @@ class KafkaLog:
             counts.transactions.add(time.monotonic() - round_.begun_at)
 
     def on_lost(self) -> None:
-        """Drops the rounds that are not committed: the journal will be loaded again."""
+        """Drops the rounds of records that are not committed: the journal will be read again."""
         self.is_ready = False
         self.committed = self.submitted
         self._under_way.clear()

@@ -35,7 +35,7 @@ _FRAMING: Final = 128
 
 
 class BadJournalTopic(RemoteFailure, RuntimeError):
-    """Raised when the journal's topic on the upstream cluster cannot be used or created."""
+    """Raised when the topic for groups' records on the upstream cluster (the journal) cannot be used or created."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,12 +51,16 @@ class KafkaJournal:
 
     @property
     def transactional_id(self) -> str:
-        """The writer's transactional id: a producer that begins with it becomes the writer, and fences earlier ones."""
+        """The transactional id of the producer that writes the journal: a new producer with it becomes the writer, and
+        fences earlier ones.
+        """
         return f"kcoord-journal-{self.topic}"
 
 
 class JournalTopic(NamedTuple):
-    """The properties of the journal's existing topic: its number of partitions, and its max.message.bytes."""
+    """The properties of the journal's existing topic (with groups' records): its number of partitions, and its
+    max.message.bytes.
+    """
 
     partitions: int
     max_message_bytes: int
@@ -77,7 +81,9 @@ def configuration(journal: KafkaJournal, **more: Any) -> dict[str, Any]:
 
 
 def ensure_topic(journal: KafkaJournal) -> JournalTopic:
-    """Creates the journal's topic if it is missing, and checks its settings. Blocks. Raises BadJournalTopic."""
+    """Creates the journal's topic, which stores groups' records, if it is missing, and checks its settings. Blocks.
+    Raises BadJournalTopic.
+    """
     if journal.topic in _INTERNAL:
         raise BadJournalTopic(
             f"the journal's topic cannot be {journal.topic!r}: that is Kafka's own, and nobody else's"
@@ -94,7 +100,9 @@ def ensure_topic(journal: KafkaJournal) -> JournalTopic:
 
 
 def ensure_is_unchanged(journal: KafkaJournal, partitions: int) -> None:
-    """Checks that the journal's topic still exists, with so many partitions. Blocks. Raises BadJournalTopic."""
+    """Checks that the journal's topic, which stores groups' records, still exists with so many partitions. Blocks.
+    Raises BadJournalTopic.
+    """
     with _admin(journal) as admin:
         found = _partitions(admin, journal)
         if found is None:

@@ -78,7 +78,7 @@ class LocalRuntime(ClusterRuntime):
         return self._get_or_make_groups()
 
     def read_groups(self) -> None:
-        """Loads the groups of journal partitions that are not loaded, in the background."""
+        """Loads the groups whose partitions of the journal are not loaded, in the background."""
         self._maintenance.load_groups(self.coordinator)
 
     def _make_groups(self) -> GroupRuntime:

@@ -114,7 +114,9 @@ class MirroredTopics:
             self._by_name[name] = known._replace(partitions=partitions)
 
     def on_metadata(self, response: Any) -> None:
-        """Adds all topics of a Metadata response; those before version 10 have no ids, and are ignored."""
+        """Adds all topics of an observed Metadata response; those before version 10 have no topic ids, and
+        are ignored.
+        """
         for topic in response.topics:
             topic_id = getattr(topic, "topic_id", None)
             if topic.name and topic_id and topic_id != NO_ID and topic.partitions:

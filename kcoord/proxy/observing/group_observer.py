@@ -48,7 +48,7 @@ AnyObservedGroup = ObservedGroup | ObservedConsumerGroup
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupView:
-    """A snapshot of one observed group, for operators."""
+    """A snapshot of one observed group, for operators: its state, members and number of rebalances."""
 
     group_id: str
     kind: str  # classic or consumer

@@ -144,7 +144,9 @@ class Membership:
         return instance_id is not None and any(each.instance_id == instance_id for each in self.members.values())
 
     def size(self, now: float) -> int:
-        """Returns how many members the group has, or will have once all pending joins have succeeded."""
+        """Returns how many members the group has, or will have once all pending joins have succeeded; `now` is a
+        monotonic instant.
+        """
         return len(self.alive(now)) + len(self._pending_new_members())
 
     def alive(self, now: float) -> list[ObservedMember]:
