@@ -29,8 +29,8 @@ SMALL_BYTES: Final = 1 << 20
 
 
 class Decompression(NamedTuple):
-    """A batch whose decompression a sliced request yields, so that its driver runs it, in another thread if it can: it
-    takes long, and memory up to twice its limit in bytes.
+    """A batch to decompress separately, because it takes long, and memory up to twice its limit in bytes. A request
+    that is decided in slices yields it, and its driver runs it, in another thread if it can.
     """
 
     batch: Batch
@@ -45,8 +45,8 @@ Slices = Generator[Decompression | None, bytes | None, T]
 
 
 class Effort:
-    """Counts the units of work (records, headers, kibibytes) that a sliced request has done since it last yielded to
-    other requests.
+    """Counts the units of work (records, headers, kibibytes) that a long request has done since it last yielded, so
+    that it is decided in slices and other requests run in between.
     """
 
     __slots__ = ("_left",)
