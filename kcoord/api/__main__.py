@@ -6,6 +6,7 @@ from kcoord.api.table import SERVED
 
 
 def protocol_page() -> str:
+    """Returns the Markdown of docs/protocol.md: a table of the served APIs and their versions."""
     lines = [
         "# The protocol",
         "",

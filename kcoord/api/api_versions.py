@@ -13,19 +13,24 @@ _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiVersions:
-    """An ApiVersions request: the client's software, which clients send from version 3 on."""
+    """An ApiVersions request without a version: the name and version of the client's software; None before
+    version 3.
+    """
 
     software_name: str | None
     software_version: str | None
 
     @property
     def is_valid(self) -> bool:
+        """Whether name and version of the software have only characters that Kafka allows (KIP-511)."""
         named = (self.software_name, self.software_version)
         return all(name is None or _SOFTWARE.fullmatch(name) for name in named)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiRange:
+    """The announced versions of one API in the reply to ApiVersions."""
+
     api_key: int
     min_version: int
     max_version: int
@@ -33,6 +38,8 @@ class ApiRange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiVersionsReply:
+    """The version-free reply to ApiVersions."""
+
     api_keys: tuple[ApiRange, ...]
     error_code: ErrorCode = ErrorCode.none
     throttle_time: float = 0.0
@@ -43,6 +50,7 @@ class ApiVersionsReply:
 
 
 def to_request(entity: Any) -> ApiVersions:
+    """Converts kio's ApiVersions request of any version to the version-free one."""
     return ApiVersions(
         software_name=getattr(entity, "client_software_name", None),
         software_version=getattr(entity, "client_software_version", None),
@@ -50,13 +58,16 @@ def to_request(entity: Any) -> ApiVersions:
 
 
 def announce(request: ApiVersions) -> ApiVersionsReply:
+    """Decides an ApiVersions request: the reply lists all served APIs and their versions."""
     if not request.is_valid:
         return ApiVersionsReply(api_keys=(), error_code=ErrorCode.invalid_request)
     return ApiVersionsReply(api_keys=tuple(map(_range, SERVED.values())))
 
 
 def refuse_version() -> ApiVersionsReply:
-    """Answers a version that is too new with a version 0 response that lists the versions of ApiVersions."""
+    """Returns the reply to an ApiVersions request whose version is too new: UNSUPPORTED_VERSION with the versions of
+    ApiVersions, to be encoded in version 0.
+    """
     return ApiVersionsReply(api_keys=(_range(SERVED[API_VERSIONS]),), error_code=ErrorCode.unsupported_version)
 
 

@@ -19,7 +19,9 @@ Request = TypeVar("Request")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiModule:
-    """How an API is served. What is None does not exist for the API. Made by `broker_api` or `group_api`."""
+    """The functions by which one API is served: to_request, decide, to_response and those of the fast path. None means
+    that the API has no such function. Made by `broker_api` or `group_api`.
+    """
 
     to_request: Callable[..., Any]  # kio's entity, and the caller for groups, to a request without a version
     decide: Callable[..., Any] | None  # None where dispatch calls a function that only this API has
@@ -36,7 +38,7 @@ def broker_api(
     decide: "Callable[[Cluster, Request, RequestContext], object] | None",
     to_response: Callable[[Any, int], object] | None = None,
 ) -> ApiModule:
-    """Describes an API that the broker decides."""
+    """Makes the ApiModule of an API that the broker decides, such as Fetch."""
     return ApiModule(to_request=to_request, decide=decide, to_response=to_response)
 
 
@@ -50,7 +52,7 @@ def group_api(
     variable_field: str | None = None,
     with_fields: Callable[[Request, Any], Request | None] | None = None,
 ) -> ApiModule:
-    """Describes an API that the coordinator of groups decides."""
+    """Makes the ApiModule of an API that a group coordinator decides, such as JoinGroup."""
     return ApiModule(
         to_request=to_request,
         decide=decide,

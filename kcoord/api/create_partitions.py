@@ -7,6 +7,7 @@ from kcoord.broker.topics import CreatePartitions, GrowingTopic, create_partitio
 
 
 def to_request(entity: Any) -> CreatePartitions:
+    """Converts kio's CreatePartitions request of any version to the version-free one."""
     return CreatePartitions(topics=tuple(map(_growth, entity.topics)), validate_only=entity.validate_only)
 
 

@@ -7,6 +7,7 @@ from kcoord.broker.topics import CreateTopics, NewTopic, create_topics
 
 
 def to_request(entity: Any) -> CreateTopics:
+    """Converts kio's CreateTopics request of any version to the version-free one."""
     return CreateTopics(topics=tuple(map(_new_topic, entity.topics)), validate_only=entity.validate_only)
 
 

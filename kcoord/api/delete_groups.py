@@ -9,6 +9,7 @@ from kcoord.groups.requests import DeleteGroups
 
 
 def to_request(entity: Any, caller: Caller) -> DeleteGroups:
+    """Converts kio's DeleteGroups request of any version to the version-free one."""
     return DeleteGroups(group_ids=entity.groups_names)
 
 

@@ -7,6 +7,7 @@ from kcoord.broker.offsets import DeleteRecords, TopicDeletions, delete_records
 
 
 def to_request(entity: Any) -> DeleteRecords:
+    """Converts kio's DeleteRecords request of any version to the version-free one."""
     return DeleteRecords(
         topics=tuple(
             TopicDeletions(

@@ -7,6 +7,7 @@ from kcoord.broker.topics import DeleteTopics, TopicToDelete, delete_topics
 
 
 def to_request(entity: Any) -> DeleteTopics:
+    """Converts kio's DeleteTopics request of any version to the version-free one."""
     if entity.__version__ < 6:
         return DeleteTopics(topics=tuple(TopicToDelete(name=name) for name in entity.topic_names))
     return DeleteTopics(

@@ -7,6 +7,7 @@ from kcoord.broker.describe_cluster import DescribeCluster, EndpointType, descri
 
 
 def to_request(entity: Any) -> DescribeCluster:
+    """Converts kio's DescribeCluster request of any version to the version-free one."""
     return DescribeCluster(
         include_operations=entity.include_cluster_authorized_operations,
         endpoint_type=getattr(entity, "endpoint_type", EndpointType.BROKERS),

@@ -7,6 +7,7 @@ from kcoord.broker.describe_configs import DescribeConfigs, RequestedResource, d
 
 
 def to_request(entity: Any) -> DescribeConfigs:
+    """Converts kio's DescribeConfigs request of any version to the version-free one."""
     return DescribeConfigs(
         resources=tuple(
             RequestedResource(

@@ -12,11 +12,13 @@ from kcoord.groups.requests import DescribeGroups
 
 
 def to_request(entity: Any, caller: Caller) -> DescribeGroups:
+    """Converts kio's DescribeGroups request of any version to the version-free one."""
     include_operations = getattr(entity, "include_authorized_operations", False)
     return DescribeGroups(group_ids=entity.groups, include_operations=include_operations)
 
 
 def to_response(reply: DescribeGroupsReply, version: int) -> DescribeGroupsReply:
+    """Adapts the reply to a version: a missing group is an error from version 6 on, and the state Dead before."""
     convert = _with_error if version >= 6 else _without_error
     return DescribeGroupsReply(groups=tuple(map(convert, reply.groups)))
 

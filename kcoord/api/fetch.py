@@ -15,6 +15,7 @@ _NIL_ID: Final = UUID(int=0)
 
 
 def to_request(entity: Any) -> Fetch:
+    """Converts kio's Fetch request of any version to the version-free one."""
     is_by_id = entity.__version__ >= 13
     return Fetch(
         max_wait=entity.max_wait.total_seconds(),

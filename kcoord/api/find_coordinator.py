@@ -21,16 +21,18 @@ class _Single:
 
 
 def to_request(entity: Any) -> FindCoordinator:
+    """Converts kio's FindCoordinator request of any version to the version-free one."""
     keys = entity.coordinator_keys if entity.__version__ >= 4 else (entity.key,)
     return FindCoordinator(key_type=getattr(entity, "key_type", KeyType.GROUP), keys=keys)
 
 
 def to_response(reply: FindCoordinatorReply, version: int) -> object:
+    """Adapts the reply to a version: up to version 3 a response has one coordinator, without a list."""
     return reply if version >= 4 else _single(reply.coordinators[0], reply.throttle_time)
 
 
 def transactional_ids(request: FindCoordinator) -> tuple[str, ...]:
-    """Returns the transactional ids that a producer requests the coordinator of."""
+    """Returns the transactional ids whose coordinator the request asks for; empty if it asks for groups."""
     return request.keys if request.key_type == KeyType.TRANSACTION else ()
 
 

@@ -9,6 +9,7 @@ from kcoord.groups.requests import Heartbeat
 
 
 def to_request(entity: Any, caller: Caller) -> Heartbeat:
+    """Converts kio's Heartbeat request of any version to the version-free one."""
     return Heartbeat(
         group_id=entity.group_id,
         member_id=entity.member_id,

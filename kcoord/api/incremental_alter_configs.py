@@ -7,6 +7,7 @@ from kcoord.broker.alter_configs import Alteration, AlterConfigs, AlteredResourc
 
 
 def to_request(entity: Any) -> AlterConfigs:
+    """Converts kio's IncrementalAlterConfigs request of any version to the version-free one."""
     return AlterConfigs(resources=tuple(map(_resource, entity.resources)), validate_only=entity.validate_only)
 
 

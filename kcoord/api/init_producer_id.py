@@ -7,6 +7,7 @@ from kcoord.broker.producing import InitProducerId, init_producer_id
 
 
 def to_request(entity: Any) -> InitProducerId:
+    """Converts kio's InitProducerId request of any version to the version-free one."""
     return InitProducerId(
         transactional_id=entity.transactional_id,
         producer_id=getattr(entity, "producer_id", -1),
@@ -15,7 +16,7 @@ def to_request(entity: Any) -> InitProducerId:
 
 
 def transactional_ids(request: InitProducerId) -> tuple[str, ...]:
-    """Returns the transactional id of the request, if it has one."""
+    """Returns the transactional id of the request; empty if it has none."""
     return (request.transactional_id,) if request.transactional_id else ()
 
 

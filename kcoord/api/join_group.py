@@ -14,6 +14,7 @@ _PROTOCOLS = Join._fields.index("protocols")
 
 
 def to_request(entity: Any, caller: Caller) -> Join:
+    """Converts kio's JoinGroup request of any version to the version-free one."""
     version = entity.__version__
     session_timeout = entity.session_timeout.total_seconds()
     return Join(
@@ -34,8 +35,9 @@ def to_request(entity: Any, caller: Caller) -> Join:
 
 
 def with_fields(request: Join, subscriptions: tuple[bytes, ...]) -> Join | None:
-    """Returns the join with other subscriptions, or None if it names a protocol twice, so that not all of them
-    count."""
+    """Returns the JoinGroup request with other subscriptions, or None if it names a protocol twice, so that not all of
+    them count.
+    """
     if len(request.protocols) != len(subscriptions):
         return None
     protocols = tuple(zip(names(request.protocols), subscriptions, strict=True))
@@ -43,7 +45,9 @@ def with_fields(request: Join, subscriptions: tuple[bytes, ...]) -> Join | None:
 
 
 def to_response(reply: JoinReply, version: int) -> JoinReply:
-    """Replaces a null protocol name by an empty one before version 7, which has no null."""
+    """Adapts the reply to a version: replaces a null protocol name by an empty one before version 7, which
+    has no null.
+    """
     if version >= 7 or reply.protocol_name is not None:
         return reply
     return reply._replace(protocol_name="")

@@ -10,6 +10,7 @@ from kcoord.groups.requests import Leave, Leaving
 
 
 def to_request(entity: Any, caller: Caller) -> Leave:
+    """Converts kio's LeaveGroup request of any version to the version-free one."""
     if entity.__version__ < 3:
         return Leave(group_id=entity.group_id, members=(Leaving(member_id=entity.member_id),))
     return Leave(
@@ -26,6 +27,7 @@ def to_request(entity: Any, caller: Caller) -> Leave:
 
 
 def to_response(reply: LeaveReply, version: int) -> LeaveReply:
+    """Adapts the reply to a version: before version 3 the error of the one member is that of the response."""
     if version >= 3 or not reply.members:
         return reply
     return LeaveReply(error_code=reply.members[0].error_code)

@@ -9,6 +9,7 @@ from kcoord.groups.requests import ListGroups
 
 
 def to_request(entity: Any, caller: Caller) -> ListGroups:
+    """Converts kio's ListGroups request of any version to the version-free one."""
     return ListGroups(states=getattr(entity, "states_filter", ()), types=getattr(entity, "types_filter", ()))
 
 

@@ -15,6 +15,7 @@ _SPECIAL_SINCE: Final = (
 
 
 def to_request(entity: Any) -> ListOffsets:
+    """Converts kio's ListOffsets request of any version to the version-free one."""
     return ListOffsets(
         topics=tuple(map(_topic, entity.topics)),
         oldest_special=next(special for since, special in _SPECIAL_SINCE if entity.__version__ >= since),

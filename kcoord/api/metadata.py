@@ -7,6 +7,7 @@ from kcoord.broker.metadata import Metadata, RequestedTopic, metadata
 
 
 def to_request(entity: Any) -> Metadata:
+    """Converts kio's Metadata request of any version to the version-free one."""
     return Metadata(
         topics=_topics(entity),
         allows_ids=entity.__version__ >= 12,

@@ -11,6 +11,7 @@ from kcoord.groups.requests import Commit, CommittedTopic
 
 
 def to_request(entity: Any, caller: Caller) -> Commit:
+    """Converts kio's OffsetCommit request of any version to the version-free one."""
     version = entity.__version__
     return Commit(
         group_id=entity.group_id,
@@ -25,12 +26,14 @@ def to_request(entity: Any, caller: Caller) -> Commit:
 
 
 def with_fields(request: Commit, offsets: tuple[int, ...]) -> Commit:
-    """Returns the commit with other offsets."""
+    """Returns the OffsetCommit request with other committed offsets."""
     return Commit(*request[:-1], offsets)
 
 
 def to_response(reply: CommitReply, version: int) -> CommitReply:
-    """Replaces GROUP_ID_NOT_FOUND by ILLEGAL_GENERATION before version 9, which does not know the former."""
+    """Adapts the reply to a version: replaces GROUP_ID_NOT_FOUND by ILLEGAL_GENERATION before version 9, which does not
+    know the former.
+    """
     if version >= 9:
         return reply
     return CommitReply(topics=tuple(map(_for_old_versions, reply.topics)))

@@ -9,6 +9,7 @@ from kcoord.groups.requests import DeleteOffsets, TopicPartitions
 
 
 def to_request(entity: Any, caller: Caller) -> DeleteOffsets:
+    """Converts kio's OffsetDelete request to the version-free one."""
     return DeleteOffsets(
         group_id=entity.group_id,
         topics=tuple(

@@ -21,13 +21,16 @@ class _Single:
 
 
 def to_request(entity: Any, caller: Caller) -> FetchOffsets:
-    """Converts the entity. `require_stable` is ignored: without transactions no offset is pending."""
+    """Converts kio's OffsetFetch request of any version to the version-free one. `require_stable` is ignored: without
+    transactions no offset is pending.
+    """
     version = entity.__version__
     groups = entity.groups if version >= 8 else (entity,)
     return FetchOffsets(groups=tuple(_requested_group(group, version) for group in groups), is_by_id=version >= 10)
 
 
 def to_response(reply: FetchOffsetsReply, version: int) -> FetchOffsetsReply | _Single:
+    """Adapts the reply to a version: before version 8 a response has one group, without a list."""
     if version >= 8:
         if not any(group.error_code for group in reply.groups):
             return reply

@@ -7,6 +7,7 @@ from kcoord.broker.offsets import OffsetForLeaderEpoch, RequestedEpoch, Requeste
 
 
 def to_request(entity: Any) -> OffsetForLeaderEpoch:
+    """Converts kio's OffsetForLeaderEpoch request of any version to the version-free one."""
     return OffsetForLeaderEpoch(topics=tuple(map(_topic, entity.topics)))
 
 

@@ -7,6 +7,7 @@ from kcoord.broker.producing import Produce, ProducedPartition, ProducedTopic, p
 
 
 def to_request(entity: Any) -> Produce:
+    """Converts kio's Produce request of any version to the version-free one."""
     return Produce(
         acks=entity.acks,
         has_transactional_id=entity.transactional_id is not None,

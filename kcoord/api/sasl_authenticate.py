@@ -7,10 +7,11 @@ from kcoord.security.sasl_replies import AUTHENTICATE_ILLEGAL_STATE, Authenticat
 
 
 def to_request(entity: Any) -> None:
-    """Ignores the contents: the request is refused in any case."""
+    """Ignores the contents of a SaslAuthenticate request outside of a login, because it is refused in any case."""
 
 
 def decide(cluster: object, request: None, context: object) -> AuthenticateReply:
+    """Refuses a SaslAuthenticate request outside of a login with ILLEGAL_SASL_STATE."""
     return AUTHENTICATE_ILLEGAL_STATE
 
 

@@ -7,10 +7,11 @@ from kcoord.security.sasl_replies import HANDSHAKE_ILLEGAL_STATE, HandshakeReply
 
 
 def to_request(entity: Any) -> None:
-    """Ignores the contents: the request is refused in any case."""
+    """Ignores the contents of a SaslHandshake request outside of a login, because it is refused in any case."""
 
 
 def decide(cluster: object, request: None, context: object) -> HandshakeReply:
+    """Refuses a SaslHandshake request outside of a login with ILLEGAL_SASL_STATE."""
     return HANDSHAKE_ILLEGAL_STATE
 
 

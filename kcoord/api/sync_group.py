@@ -11,6 +11,7 @@ _GENERATION = Sync._fields.index("generation")
 
 
 def to_request(entity: Any, caller: Caller) -> Sync:
+    """Converts kio's SyncGroup request of any version to the version-free one."""
     version = entity.__version__
     return Sync(
         group_id=entity.group_id,
@@ -25,7 +26,7 @@ def to_request(entity: Any, caller: Caller) -> Sync:
 
 
 def with_fields(request: Sync, generation: tuple[int]) -> Sync:
-    """Returns the sync with another generation."""
+    """Returns the SyncGroup request with another generation."""
     return Sync._make((*request[:_GENERATION], *generation, *request[_GENERATION + 1 :]))
 
 

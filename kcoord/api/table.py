@@ -15,7 +15,9 @@ from kcoord.api.contract import ApiModule
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Api:
-    """Kafka's key and name of an API, its served versions, and the file that serves them."""
+    """One served API: Kafka's key and name, its versions, the lowest version that ApiVersions announces, and the name
+    of its file in this folder.
+    """
 
     key: int
     name: str
@@ -26,12 +28,12 @@ class Api:
 
     @property
     def module(self) -> ModuleType:
-        """The API's file, for functions that only this API has."""
+        """The API's Python module, for functions that only this API has."""
         return _module(self.file)
 
     @property
     def served(self) -> ApiModule:
-        """What each API's file exports."""
+        """The functions by which the API is served, which its module exports as `API`."""
         served: ApiModule = self.module.API
         return served
 

@@ -14,6 +14,10 @@ from kcoord.settings import Settings
 
 
 class Operation(IntEnum):
+    """An operation of IncrementalAlterConfigs on one setting (Kafka's AlterConfigOp.OpType). APPEND and SUBTRACT are
+    for lists.
+    """
+
     SET = 0
     DELETE = 1
     APPEND = 2
@@ -22,6 +26,10 @@ class Operation(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alteration:
+    """A change of one setting in an IncrementalAlterConfigs request. `operation` is an Operation, or an
+    unknown number.
+    """
+
     name: str
     operation: int
     value: str | None
@@ -29,6 +37,10 @@ class Alteration:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlteredResource:
+    """A topic or broker (`resource_type`: see ResourceType) whose settings an IncrementalAlterConfigs request
+    changes.
+    """
+
     resource_type: int
     resource_name: str
     alterations: tuple[Alteration, ...]
@@ -36,12 +48,16 @@ class AlteredResource:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlterConfigs:
+    """An IncrementalAlterConfigs request without a version."""
+
     resources: tuple[AlteredResource, ...]
     validate_only: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlterConfigsResult:
+    """The result of one resource in the reply to IncrementalAlterConfigs."""
+
     resource_type: int
     resource_name: str
     error_code: ErrorCode
@@ -50,6 +66,8 @@ class AlterConfigsResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlterConfigsReply:
+    """The version-free reply to IncrementalAlterConfigs: a result for each resource."""
+
     responses: tuple[AlterConfigsResult, ...]
     throttle_time: float = 0.0
 
@@ -58,7 +76,9 @@ ErrorAndMessage = tuple[ErrorCode, str | None]
 
 
 def alter_configs(cluster: Cluster, request: AlterConfigs, context: RequestContext) -> AlterConfigsReply:
-    """Changes each resource completely or not at all. The checks have the order of ConfigAdminManager."""
+    """Decides an IncrementalAlterConfigs request. Each resource is changed completely or not at all; the checks have
+    the order of Kafka's ConfigAdminManager.
+    """
     times = Counter((resource.resource_type, resource.resource_name) for resource in request.resources)
     results = []
     for resource in request.resources:
@@ -89,7 +109,9 @@ def _alter(cluster: Cluster, resource: AlteredResource, validate_only: bool) -> 
 
 
 def refusal(resource: AlteredResource) -> ErrorAndMessage | None:
-    """Refuses a resource whose request contradicts itself, before it is known whether it may be altered or exists."""
+    """Returns the error of a resource whose alterations contradict each other or lack a value, else None. This is
+    checked before it is known whether the resource exists and the client may alter it.
+    """
     names = Counter(alteration.name for alteration in resource.alterations)
     if any(times > 1 for times in names.values()):
         return ErrorCode.invalid_request, "a setting is named more than once"

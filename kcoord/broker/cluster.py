@@ -25,7 +25,7 @@ INTERNAL_TOPICS: Final = frozenset({OFFSETS_TOPIC, "__transaction_state", "__sha
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
-    """A broker of the cluster, under the address that clients use."""
+    """A broker (node) of the embedded cluster, under the address that clients use."""
 
     node_id: NodeId
     host: str
@@ -34,7 +34,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestContext:
-    """The node that received the request, and the time."""
+    """The circumstances of one request: the node that received it, and the time in milliseconds since the epoch."""
 
     node: Node
     now_ms: int
@@ -42,6 +42,8 @@ class RequestContext:
 
 @dataclass(slots=True, kw_only=True)
 class Partition:
+    """A partition of a topic, with its log. `replicas` are node ids, the leader's first."""
+
     topic: str
     index: int
     replicas: tuple[NodeId, ...]
@@ -49,26 +51,34 @@ class Partition:
 
     @property
     def leader(self) -> NodeId:
+        """The id of the node that leads the partition: its first replica."""
         return self.replicas[0]
 
 
 @dataclass(slots=True, kw_only=True)
 class Topic:
+    """A topic of the embedded cluster. `overrides` are the settings that were given for this topic, by name,
+    as text.
+    """
+
     name: str
     topic_id: UUID
     partitions: list[Partition]
     overrides: dict[str, str] = field(default_factory=dict)
 
     def partition(self, index: int) -> Partition | None:
+        """Returns the partition of this number, or None if the topic has no such partition."""
         return self.partitions[index] if 0 <= index < len(self.partitions) else None
 
     @property
     def is_internal(self) -> bool:
+        """Whether it is one of Kafka's internal topics, such as __consumer_offsets."""
         return self.name in INTERNAL_TOPICS
 
 
 class Cluster:
-    """The only class that changes topics. `fresh_id` makes the ids of new topics, `storage` persists topics and logs.
+    """The embedded Kafka cluster: its nodes, topics and partition logs. Only this class changes topics. `fresh_id`
+    makes the ids of new topics, `storage` persists topics and logs.
 
     Every change is persisted before it is applied: an OSError means that nothing has changed.
     """
@@ -100,39 +110,50 @@ class Cluster:
 
     @property
     def controller(self) -> Node:
+        """The node that Metadata names as the controller: the first one."""
         return next(iter(self.nodes.values()))
 
     def appended(self, partition: Partition, size: int) -> None:
-        """Counts the bytes of appended batches and notifies the long polls of the partition."""
+        """Adds bytes that were appended to the partition to `held_bytes`, and wakes the long polls that fetch
+        from it.
+        """
         self.held_bytes += size
         self.on_append(partition, size)
 
     def freed(self, size: int) -> None:
-        """Subtracts the bytes of deleted records."""
+        """Subtracts bytes of deleted records from `held_bytes`."""
         self.held_bytes -= size
 
     def partitions(self) -> Iterator[Partition]:
+        """Yields the partitions of all topics."""
         for topic in self.topics.values():
             yield from topic.partitions
 
     def topic_by_id(self, topic_id: UUID | None) -> Topic | None:
+        """Returns the topic with this topic id, or None."""
         return None if topic_id is None else self._by_id.get(topic_id)
 
     def has_room_for(self, partitions: int) -> bool:
+        """Returns whether so many more partitions are within the setting kcoord.max.partitions."""
         return self.partition_count + partitions <= self.settings.kcoord_max_partitions
 
     def has_colliding_topic(self, name: str) -> bool:
-        """Returns whether a topic's name differs from this one in dots and underscores at most."""
+        """Returns whether a topic exists whose name equals this one except for dots and underscores: such names collide
+        in Kafka's metrics.
+        """
         return unified(name) in self._by_unified_name
 
     def partition(self, topic: str, index: int) -> Partition | None:
+        """Returns a partition by topic name and number, or None if it does not exist."""
         found = self.topics.get(topic)
         return None if found is None else found.partition(index)
 
     def create_topic(
         self, name: str, replicas: Sequence[Sequence[NodeId]], overrides: dict[str, str], now_ms: int
     ) -> Topic:
-        """Creates a topic with one partition per list of replicas. The name is free and valid. Raises OSError."""
+        """Creates a topic with one partition per list of replicas. The caller has checked that the name is valid and
+        free. Raises OSError.
+        """
         assert name not in self.topics
         topic = Topic(name=name, topic_id=self._fresh_id(), partitions=[], overrides=overrides)
         self.storage.persist_topic(_stored(topic, more=replicas))
@@ -145,7 +166,7 @@ class Cluster:
         return topic
 
     def add_topic(self, topic: Topic) -> None:
-        """Adds a topic that exists already, with its logs."""
+        """Adds a topic that was loaded from disk, with its logs."""
         self.topics[topic.name] = topic
         self._by_id[topic.topic_id] = topic
         self._by_unified_name.setdefault(unified(topic.name), {})[topic.name] = None
@@ -153,7 +174,7 @@ class Cluster:
         self.held_bytes += sum(partition.log.size for partition in topic.partitions)
 
     def add_partitions(self, topic: Topic, replicas: Sequence[Sequence[NodeId]], now_ms: int) -> None:
-        """Adds partitions to a topic. Raises OSError."""
+        """Adds partitions to a topic, one per list of replicas. Raises OSError."""
         self.storage.persist_topic(_stored(topic, more=replicas))
         try:
             self._make_partitions(topic, replicas, now_ms)
@@ -163,7 +184,7 @@ class Cluster:
         self.partition_count += len(replicas)
 
     def delete_topic(self, topic: Topic) -> None:
-        """Deletes a topic. Raises OSError."""
+        """Deletes a topic and its logs. Raises OSError."""
         self.storage.forget_topic(topic.topic_id)
         self.deleted_topics += 1
         del self.topics[topic.name]
@@ -185,7 +206,7 @@ class Cluster:
         self.storage.close()
 
     def configure(self, topic: Topic, overrides: dict[str, str]) -> None:
-        """Replaces the topic's settings. Raises OSError."""
+        """Replaces all overrides of the topic, and applies them to its logs. Raises OSError."""
         from kcoord.broker.topic_settings import log_settings
 
         self.storage.persist_topic(replace(_stored(topic), overrides=overrides))
@@ -195,8 +216,8 @@ class Cluster:
             partition.log.settings = settings
 
     def assign_replicas(self, first: int, partitions: int, replication_factor: int) -> list[list[NodeId]]:
-        """Returns replicas for so many partitions; the nodes take turns as leaders, beginning with
-        partition `first`.
+        """Returns the node ids of the replicas of so many new partitions, a list for each; the nodes take turns as
+        leaders. `first` is the number of the first new partition.
         """
         ids = list(self.nodes)
         return [
@@ -205,7 +226,7 @@ class Cluster:
         ]
 
     def next_producer_id(self) -> int:
-        """Returns a producer id that was never given before. Raises OSError."""
+        """Allocates a producer id that was never given before. Raises OSError."""
         if self._next_producer_id == self._producer_ids_end:
             end = self._producer_ids_end + PRODUCER_IDS_AT_ONCE
             self.storage.persist_producer_ids(end)
@@ -214,7 +235,7 @@ class Cluster:
         return self._next_producer_id - 1
 
     def begin_producer_ids(self, first: int) -> None:
-        """Sets the next producer id: ids below it may be in use."""
+        """Sets the next producer id at start-up: ids below it may have been given before."""
         self._next_producer_id = self._producer_ids_end = first
 
     def _make_partitions(self, topic: Topic, replicas: Sequence[Sequence[NodeId]], now_ms: int) -> None:

@@ -10,18 +10,24 @@ from kcoord.errors import ErrorCode
 
 
 class EndpointType(IntEnum):
+    """The kind of nodes that a DescribeCluster request asks about (KIP-919)."""
+
     BROKERS = 1
     CONTROLLERS = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DescribeCluster:
+    """A DescribeCluster request without a version. `endpoint_type` is an EndpointType, or an unknown number."""
+
     include_operations: bool
     endpoint_type: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DescribeClusterReply:
+    """The version-free reply to DescribeCluster."""
+
     cluster_id: str
     controller_id: int
     brokers: tuple[MetadataBroker, ...]
@@ -33,6 +39,7 @@ class DescribeClusterReply:
 
 
 def describe_cluster(cluster: Cluster, request: DescribeCluster, context: RequestContext) -> DescribeClusterReply:
+    """Decides a DescribeCluster request: the reply lists the cluster's brokers."""
     if request.endpoint_type != EndpointType.BROKERS:
         return DescribeClusterReply(
             cluster_id="",
@@ -54,7 +61,7 @@ def describe_cluster(cluster: Cluster, request: DescribeCluster, context: Reques
 
 
 class KeyType(IntEnum):
-    """The kinds of coordinators that FindCoordinator knows."""
+    """The kind of coordinator that a FindCoordinator request asks for."""
 
     GROUP = 0
     TRANSACTION = 1
@@ -63,12 +70,20 @@ class KeyType(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FindCoordinator:
+    """A FindCoordinator request without a version. `key_type` is a KeyType, or an unknown number; `keys` are
+    group ids.
+    """
+
     key_type: int
     keys: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Coordinator:
+    """The result for one key in the reply to FindCoordinator: the node that coordinates the group `key`, or
+    an error.
+    """
+
     key: str
     node_id: int = -1
     host: str = ""
@@ -79,11 +94,14 @@ class Coordinator:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FindCoordinatorReply:
+    """The version-free reply to FindCoordinator."""
+
     coordinators: tuple[Coordinator, ...]
     throttle_time: float = 0.0
 
 
 def find_coordinator(cluster: Cluster, request: FindCoordinator, context: RequestContext) -> FindCoordinatorReply:
+    """Decides a FindCoordinator request. It finds coordinators of groups only: other key types get an error."""
     return FindCoordinatorReply(coordinators=tuple(_coordinator(cluster, request, key) for key in request.keys))
 
 
@@ -100,7 +118,9 @@ def _coordinator(cluster: Cluster, request: FindCoordinator, key: str) -> Coordi
 
 
 def coordinator_of(cluster: Cluster, group_id: str) -> Node:
-    """Returns the node that leads the group's partition of __consumer_offsets, also before that topic exists."""
+    """Returns the coordinator of a group: the node that leads the group's partition of __consumer_offsets, also before
+    that topic exists.
+    """
     topic = cluster.topics.get(OFFSETS_TOPIC)
     if topic is None:
         partition = offsets_partition(group_id, cluster.settings.offsets_topic_num_partitions)
@@ -111,8 +131,8 @@ def coordinator_of(cluster: Cluster, group_id: str) -> Node:
 
 @lru_cache(maxsize=10_000)
 def offsets_partition(group_id: str, partitions: int) -> int:
-    """Returns a group's partition as Kafka does (GroupMetadataManager.partitionFor): the absolute value of Java's hash,
-    modulo.
+    """Returns the number of a group's partition of __consumer_offsets, as Kafka does
+    (GroupMetadataManager.partitionFor): the absolute value of the id's Java hash, modulo `partitions`.
     """
     hashed = 0
     encoded = group_id.encode("utf-16-be")

@@ -18,6 +18,8 @@ from kcoord.settings import Settings, known_settings
 
 
 class ResourceType(IntEnum):
+    """The types of config resources that are served here, under Kafka's numbers (ConfigResource.Type)."""
+
     TOPIC = 2
     BROKER = 4
 
@@ -27,7 +29,9 @@ _KAFKA_RESOURCE_TYPES: Final = frozenset({2, 4, 8, 16, 32})  # Also loggers, cli
 
 
 class ConfigSource(IntEnum):
-    """Where a value comes from."""
+    """The origin of a setting's value in DescribeConfigs, under Kafka's numbers: the topic, the broker's properties, or
+    Kafka's default.
+    """
 
     TOPIC = 1
     STATIC_BROKER = 4
@@ -36,7 +40,9 @@ class ConfigSource(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestedResource:
-    """A resource of the request. All its settings are wanted if `configuration_keys` is None or empty."""
+    """A topic or broker whose settings a DescribeConfigs request asks for: all of them if `configuration_keys` is None
+    or empty.
+    """
 
     resource_type: int
     resource_name: str
@@ -45,6 +51,8 @@ class RequestedResource:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DescribeConfigs:
+    """A DescribeConfigs request without a version."""
+
     resources: tuple[RequestedResource, ...]
     include_synonyms: bool = False
     include_documentation: bool = False
@@ -52,6 +60,10 @@ class DescribeConfigs:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Synonym:
+    """A synonym of a setting in DescribeConfigs: another place that the value could come from (KIP-226). The first one
+    in a list wins.
+    """
+
     name: str
     value: str | None
     source: ConfigSource
@@ -59,6 +71,8 @@ class Synonym:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DescribedConfig:
+    """One setting of a topic or broker in the reply to DescribeConfigs."""
+
     name: str
     value: str | None
     config_source: ConfigSource
@@ -71,6 +85,8 @@ class DescribedConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DescribedResource:
+    """The settings of one topic or broker in the reply to DescribeConfigs, or its error."""
+
     resource_type: int
     resource_name: str
     error_code: ErrorCode = ErrorCode.none
@@ -80,11 +96,14 @@ class DescribedResource:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DescribeConfigsReply:
+    """The version-free reply to DescribeConfigs."""
+
     results: tuple[DescribedResource, ...]
     throttle_time: float = 0.0
 
 
 def describe_configs(cluster: Cluster, request: DescribeConfigs, context: RequestContext) -> DescribeConfigsReply:
+    """Decides a DescribeConfigs request about topics and brokers."""
     if has_unknown_resource_type(request):
         return DescribeConfigsReply(results=tuple(map(_refuse_unknown_type, request.resources)))
     if len(request.resources) > _MOST_RESOURCES:
@@ -95,7 +114,9 @@ def describe_configs(cluster: Cluster, request: DescribeConfigs, context: Reques
 
 
 def has_unknown_resource_type(request: DescribeConfigs) -> bool:
-    """Returns whether a resource has a type that Kafka does not know: then the whole request is refused."""
+    """Returns whether a resource of the request has a type that Kafka does not know: then every resource gets
+    an error.
+    """
     return any(resource.resource_type not in _KAFKA_RESOURCE_TYPES for resource in request.resources)
 
 
@@ -120,6 +141,9 @@ def _refuse_unknown_type(resource: RequestedResource) -> DescribedResource:
 
 
 def effective_source(name: str, overrides: Mapping[str, str], settings: Settings) -> ConfigSource:
+    """Returns where a topic gets the value of the setting `name` from: its overrides, the broker's settings or the
+    default.
+    """
     if name in overrides:
         return ConfigSource.TOPIC
     inherited = broker_value(name, settings)

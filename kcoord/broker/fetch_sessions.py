@@ -30,6 +30,8 @@ PartitionKey = tuple[str | UUID, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestedPartition:
+    """The fields of one partition in a Fetch request; an epoch of -1 is none."""
+
     fetch_offset: int
     current_leader_epoch: int
     last_fetched_epoch: int = -1
@@ -38,7 +40,9 @@ class RequestedPartition:
 
 @dataclass(slots=True, kw_only=True)
 class LastSent:
-    """What the client was last sent of a partition; -1 before the first response."""
+    """The high watermark and log start offset of a partition in the last response of its fetch session; -1 before the
+    first response.
+    """
 
     high_watermark: int = -1
     start_offset: int = -1
@@ -46,6 +50,8 @@ class LastSent:
 
 @dataclass(slots=True, kw_only=True)
 class Session:
+    """A fetch session (KIP-227): the partitions that one client fetches, and the epoch of its next request."""
+
     session_id: int
     is_by_id: bool
     used_at_ms: int
@@ -58,7 +64,7 @@ class Session:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchContext:
-    """The partitions that one Fetch reads, and its session."""
+    """The partitions that one Fetch request reads, and its fetch session, or None (Kafka's FetchContext)."""
 
     session: Session | None
     is_incremental: bool
@@ -67,11 +73,13 @@ class FetchContext:
 
     @property
     def session_id(self) -> int:
+        """The session id for the response: 0 without a session."""
         return self.session.session_id if self.session else NO_SESSION
 
 
 class FetchSessions:
-    """The sessions of one node. No active session is evicted for a new one: its client fetches in full instead.
+    """The fetch sessions of one node (KIP-227). No active session is evicted for a new one: its client fetches in full
+    instead.
 
     Session ids are random, so that no client gets into another's session by counting.
     """
@@ -93,7 +101,9 @@ class FetchSessions:
         is_by_id: bool,
         now_ms: int,
     ) -> FetchContext:
-        """Begins a fetch that lists all its partitions."""
+        """Begins a full fetch, whose request lists all its partitions. It opens a session if the client wants one and
+        there is room.
+        """
         self._sessions.pop(session_id, None)
         session = None
         if epoch == OPENING_EPOCH and self._has_slot(now_ms) and self._has_room(len(partitions)):
@@ -111,7 +121,9 @@ class FetchSessions:
         is_by_id: bool,
         now_ms: int,
     ) -> FetchContext | ErrorCode:
-        """Begins a fetch that lists what has changed since the one before."""
+        """Begins an incremental fetch, whose request lists only the partitions that have changed. Returns the error if
+        the session is unknown or its epoch is wrong.
+        """
         session = self._sessions.get(session_id)
         if session is None:
             return ErrorCode.fetch_session_id_not_found

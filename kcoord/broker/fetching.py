@@ -36,8 +36,8 @@ _NOT_READ: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fetch:
-    """A Fetch. `max_wait` is in seconds; topics are by name or, if `is_by_id`, by id. Without `may_read` all may be
-    read.
+    """A Fetch request without a version. `max_wait` is in seconds; partitions are by topic name or, if `is_by_id`, by
+    topic id. `may_read` returns whether the client may read a topic; None allows all.
     """
 
     max_wait: float
@@ -53,12 +53,15 @@ class Fetch:
 
     @property
     def is_read_committed(self) -> bool:
+        """Whether the consumer reads with isolation.level=read_committed."""
         return self.isolation_level == _READ_COMMITTED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DivergingEpoch:
-    """Where the log diverges from what the client has read (KIP-595)."""
+    """The leader epoch and its end offset in this log, after which what the client has read diverges from it
+    (KIP-595).
+    """
 
     epoch: int
     end_offset: int
@@ -66,6 +69,8 @@ class DivergingEpoch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionResult:
+    """The result of one partition in the reply to Fetch: its records, or its error."""
+
     partition_index: int
     error_code: ErrorCode = ErrorCode.none
     high_watermark: int = -1
@@ -81,6 +86,8 @@ class PartitionResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicResult:
+    """The results of one topic's partitions in the reply to Fetch."""
+
     topic: str
     topic_id: UUID | None
     partitions: tuple[PartitionResult, ...]
@@ -88,6 +95,8 @@ class TopicResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchReply:
+    """The version-free reply to Fetch."""
+
     error_code: ErrorCode = ErrorCode.none
     session_id: int = NO_SESSION
     responses: tuple[TopicResult, ...] = ()
@@ -97,7 +106,9 @@ class FetchReply:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Waiting:
-    """A Fetch that found too little: it goes on when `missing_bytes` more have arrived in its partitions."""
+    """A Fetch request that found fewer bytes than its fetch.min.bytes and is to be parked. It is decided again when
+    `missing_bytes` more have been appended to the `watched` partitions (topic name and number), or after its max_wait.
+    """
 
     request: Fetch
     fetch_context: FetchContext
@@ -109,7 +120,9 @@ Results = dict[PartitionKey, PartitionResult]
 
 
 def fetch(cluster: Cluster, sessions: FetchSessions, request: Fetch, context: RequestContext) -> FetchReply | Waiting:
-    """Replies to a Fetch, or returns what it waits for."""
+    """Decides a Fetch request: returns the reply or, if there are too few bytes yet, a Waiting for the caller
+    to park.
+    """
     fetch_context = _open(sessions, request, context.now_ms)
     if isinstance(fetch_context, ErrorCode):
         return FetchReply(error_code=fetch_context)
@@ -127,7 +140,7 @@ def fetch(cluster: Cluster, sessions: FetchSessions, request: Fetch, context: Re
 
 
 def finish(cluster: Cluster, waiting: Waiting, context: RequestContext) -> FetchReply:
-    """Replies to a Fetch that waited."""
+    """Decides a parked Fetch once more and returns its reply, with the records that there are by now."""
     return _reply(cluster, waiting.fetch_context, _read(cluster, waiting.fetch_context, waiting.request, context))
 
 

@@ -9,12 +9,16 @@ from kcoord.errors import ErrorCode
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CurrentLeader:
+    """The leader of a partition and its epoch, which responses carry for a client that used another (KIP-951)."""
+
     leader_id: NodeId
     leader_epoch: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoint:
+    """A broker's address, as in the field NodeEndpoints of Produce and Fetch responses (KIP-951)."""
+
     node_id: int
     host: str
     port: int
@@ -22,17 +26,20 @@ class Endpoint:
 
 
 def leader_of(partition: Partition) -> CurrentLeader:
+    """Returns the partition's leader and leader epoch."""
     return CurrentLeader(leader_id=partition.leader, leader_epoch=partition.log.leader_epoch)
 
 
 def endpoints_of(cluster: Cluster, leaders: Iterable[CurrentLeader]) -> tuple[Endpoint, ...]:
-    """Returns the endpoints of these leaders, each once."""
+    """Returns the addresses of these leaders, each broker once."""
     nodes = [cluster.nodes[node] for node in dict.fromkeys(leader.leader_id for leader in leaders)]
     return tuple(Endpoint(node_id=node.node_id, host=node.host, port=node.port) for node in nodes)
 
 
 def fence_epoch(partition: Partition, claimed_epoch: int) -> ErrorCode | None:
-    """Refuses a client whose leader epoch is older or newer than the log's; -1 claims none."""
+    """Returns the error for a client whose leader epoch is older or newer than the partition's (KIP-320), or None if it
+    is the same. A `claimed_epoch` of -1 is not checked.
+    """
     if claimed_epoch < 0 or claimed_epoch == partition.log.leader_epoch:
         return None
     if claimed_epoch < partition.log.leader_epoch:

@@ -19,6 +19,10 @@ class _Parked:
 
 
 class LongPolls:
+    """The parked Fetch requests of a cluster (long polls), each by its ticket, with the bytes it waits for and its
+    deadline.
+    """
+
     def __init__(self) -> None:
         self._parked: dict[Ticket, _Parked] = {}
         self._watchers: defaultdict[tuple[str, int], dict[Ticket, _Parked]] = defaultdict(dict)
@@ -29,7 +33,9 @@ class LongPolls:
         return len(self._parked)
 
     def park(self, ticket: Ticket, watched: tuple[tuple[str, int], ...], missing_bytes: int, deadline: float) -> None:
-        """Parks a fetch until so many bytes have arrived in the watched partitions, or until the deadline."""
+        """Parks a Fetch until `missing_bytes` more have been appended to the watched partitions (topic and number), or
+        until the deadline, an instant of the monotonic clock.
+        """
         parked = _Parked(ticket=ticket, watched=watched, missing_bytes=missing_bytes)
         self._parked[ticket] = parked
         for partition in watched:
@@ -39,7 +45,9 @@ class LongPolls:
             self._drop_stale_deadlines()
 
     def appended(self, topic: str, partition: int, size: int) -> None:
-        """Counts bytes that arrived in the partition; `take_ready` returns the tickets that have enough."""
+        """Counts `size` bytes that were appended to the partition; `take_ready` then returns the tickets that have
+        enough.
+        """
         watchers = self._watchers.get((topic, partition))
         if not watchers:
             return
@@ -50,31 +58,32 @@ class LongPolls:
                 self.ready.append(parked.ticket)
 
     def topic_deleted(self, topic: str, partition: int) -> None:
-        """Makes the tickets of a deleted partition ready."""
+        """Makes the tickets that watch a partition of a deleted topic ready."""
         for parked in self._watchers.get((topic, partition), {}).values():
             if parked.missing_bytes > 0:
                 parked.missing_bytes = 0
                 self.ready.append(parked.ticket)
 
     def take_ready(self) -> list[Ticket]:
-        """Returns the tickets that have enough bytes."""
+        """Removes and returns the tickets of the Fetch requests that have enough bytes to be answered."""
         ready, self.ready = self.ready, []
         return self._take(ready)
 
     def tick(self, now: float) -> list[Ticket]:
-        """Returns the tickets whose deadline has passed."""
+        """Removes and returns the tickets whose deadline has passed."""
         due = []
         while self._deadlines and self._deadlines[0][0] <= now:
             due.append(heapq.heappop(self._deadlines)[1])
         return self._take(due)
 
     def deadline(self) -> float | None:
+        """Returns the earliest deadline, when `tick` is to be called; None if nothing is parked."""
         while self._deadlines and self._deadlines[0][1] not in self._parked:
             heapq.heappop(self._deadlines)
         return self._deadlines[0][0] if self._deadlines else None
 
     def forget(self, ticket: Ticket) -> None:
-        """Drops the ticket of a client that hung up."""
+        """Drops the parked Fetch of a client that hung up."""
         self._take([ticket])
 
     def _drop_stale_deadlines(self) -> None:

@@ -16,7 +16,7 @@ CLUSTER_OPERATIONS: Final = 0b1_1111_1010_0000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestedTopic:
-    """A topic of the request, by name or, where `topic_id` is set, by id."""
+    """A topic that a Metadata request asks for, by name or, where `topic_id` is set, by id."""
 
     name: str | None
     topic_id: UUID | None = None
@@ -24,7 +24,7 @@ class RequestedTopic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Metadata:
-    """A Metadata request. `topics` None asks for all."""
+    """A Metadata request without a version. `topics` None asks for all topics."""
 
     topics: tuple[RequestedTopic, ...] | None
     allows_ids: bool  # Since version 12 (KAFKA-10774).
@@ -35,6 +35,8 @@ class Metadata:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetadataBroker:
+    """A broker in the reply to Metadata or DescribeCluster."""
+
     node_id: int
     host: str
     port: int
@@ -43,12 +45,14 @@ class MetadataBroker:
 
     @property
     def broker_id(self) -> int:
-        """DescribeCluster's name of the field."""
+        """The node id under DescribeCluster's name of the field."""
         return self.node_id
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetadataPartition:
+    """A partition in the reply to Metadata, with its leader, replicas and in-sync replicas."""
+
     partition_index: int
     leader_id: int
     replica_nodes: tuple[NodeId, ...]
@@ -60,6 +64,8 @@ class MetadataPartition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetadataTopic:
+    """A topic in the reply to Metadata. `topic_authorized_operations` is a bit field of ACL operations."""
+
     name: str | None
     error_code: ErrorCode = ErrorCode.none
     topic_id: UUID | None = None
@@ -70,6 +76,8 @@ class MetadataTopic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetadataReply:
+    """The version-free reply to Metadata."""
+
     brokers: tuple[MetadataBroker, ...]
     cluster_id: str | None
     controller_id: int
@@ -80,6 +88,9 @@ class MetadataReply:
 
 
 def metadata(cluster: Cluster, request: Metadata, context: RequestContext) -> MetadataReply:
+    """Decides a Metadata request: the reply lists the brokers and the requested topics, which may be created by it
+    (auto.create.topics.enable).
+    """
     if error := refusal(request):
         topics = [
             MetadataTopic(name=topic.name or "", topic_id=topic.topic_id, error_code=error)
@@ -98,7 +109,9 @@ def metadata(cluster: Cluster, request: Metadata, context: RequestContext) -> Me
 
 
 def refusal(request: Metadata) -> ErrorCode | None:
-    """Returns the error for the whole request if one of its topics is malformed."""
+    """Returns the error for the whole Metadata request if one of its topics has neither a usable name nor an id, else
+    None.
+    """
     topics = request.topics or ()
     ids, names = [topic.topic_id for topic in topics], [topic.name for topic in topics]
     if not request.allows_ids and (any(ids) or None in names):
@@ -183,6 +196,7 @@ def _metadata_partition(partition: Partition) -> MetadataPartition:
 
 
 def metadata_brokers(cluster: Cluster) -> tuple[MetadataBroker, ...]:
+    """Returns all brokers of the cluster, as replies list them."""
     return tuple(
         MetadataBroker(node_id=node.node_id, host=node.host, port=node.port) for node in cluster.nodes.values()
     )

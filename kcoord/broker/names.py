@@ -9,7 +9,7 @@ _LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
 
 
 def why_invalid(name: str) -> str | None:
-    """Returns what is wrong with a topic's name; None if nothing is."""
+    """Returns what is wrong with a topic's name (Kafka's Topic.validate); None if it is valid."""
     if not name:
         return "Topic name is invalid: it is empty"
     if name in (".", ".."):
@@ -22,7 +22,7 @@ def why_invalid(name: str) -> str | None:
 
 
 def unified(name: str) -> str:
-    """Returns one text for all names that differ only in dots and underscores: Kafka's metrics cannot
-    distinguish them.
+    """Returns a topic name with dots replaced by underscores: names that are equal then collide in Kafka's metrics
+    (Topic.unifyCollisionChars).
     """
     return name.replace(".", "_")

@@ -18,7 +18,7 @@ _LOOKUP_COST: Final = 20  # Units of work of a search by time, in addition to th
 
 
 class Special(IntEnum):
-    """Timestamps with a special meaning."""
+    """The special timestamps of ListOffsets, such as -1 for the latest offset."""
 
     LATEST = -1
     EARLIEST = -2
@@ -30,6 +30,8 @@ class Special(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestedOffset:
+    """A partition in a ListOffsets request. `timestamp` is in milliseconds, or one of Special."""
+
     partition_index: int
     current_leader_epoch: int
     timestamp: int
@@ -37,13 +39,17 @@ class RequestedOffset:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestedTopicOffsets:
+    """A topic in a ListOffsets request, with its partitions."""
+
     name: str
     partitions: tuple[RequestedOffset, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListOffsets:
-    """A ListOffsets request. `oldest_special` is the lowest special timestamp that its version knows."""
+    """A ListOffsets request without a version. `oldest_special` is the lowest special timestamp that its version knows;
+    `isolation_level` 1 is read_committed.
+    """
 
     topics: tuple[RequestedTopicOffsets, ...]
     oldest_special: int
@@ -52,6 +58,8 @@ class ListOffsets:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionOffset:
+    """The result of one partition in the reply to ListOffsets: -1 where nothing was found."""
+
     partition_index: int
     error_code: ErrorCode = ErrorCode.none
     timestamp: int = -1
@@ -61,17 +69,24 @@ class PartitionOffset:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicOffsets:
+    """The results of one topic's partitions in the reply to ListOffsets."""
+
     name: str
     partitions: tuple[PartitionOffset, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListOffsetsReply:
+    """The version-free reply to ListOffsets."""
+
     topics: tuple[TopicOffsets, ...]
     throttle_time: float = 0.0
 
 
 def list_offsets(cluster: Cluster, request: ListOffsets, context: RequestContext) -> Slices[ListOffsetsReply]:
+    """Decides a ListOffsets request: earliest, latest or by timestamp. A generator that yields between slices of work,
+    and returns the reply.
+    """
     by_topic: dict[str, list[RequestedOffset]] = {}
     for topic in request.topics:
         if topic.partitions:
@@ -150,6 +165,10 @@ def _fence(partition: Partition, claimed_epoch: int, context: RequestContext) ->
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestedEpoch:
+    """A partition in an OffsetForLeaderEpoch request: the end of `leader_epoch` is asked for, `current_leader_epoch`
+    fences.
+    """
+
     partition: int
     current_leader_epoch: int
     leader_epoch: int
@@ -157,17 +176,25 @@ class RequestedEpoch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestedTopicEpochs:
+    """A topic in an OffsetForLeaderEpoch request, with its partitions."""
+
     topic: str
     partitions: tuple[RequestedEpoch, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetForLeaderEpoch:
+    """An OffsetForLeaderEpoch request without a version."""
+
     topics: tuple[RequestedTopicEpochs, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionEpochEnd:
+    """The result of one partition in the reply to OffsetForLeaderEpoch: the end offset of a leader epoch; -1 if
+    unknown.
+    """
+
     partition: int
     error_code: ErrorCode = ErrorCode.none
     leader_epoch: int = -1
@@ -176,12 +203,16 @@ class PartitionEpochEnd:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicEpochs:
+    """The results of one topic's partitions in the reply to OffsetForLeaderEpoch."""
+
     topic: str
     partitions: tuple[PartitionEpochEnd, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetForLeaderEpochReply:
+    """The version-free reply to OffsetForLeaderEpoch."""
+
     topics: tuple[TopicEpochs, ...]
     throttle_time: float = 0.0
 
@@ -189,6 +220,7 @@ class OffsetForLeaderEpochReply:
 def offset_for_leader_epoch(
     cluster: Cluster, request: OffsetForLeaderEpoch, context: RequestContext
 ) -> OffsetForLeaderEpochReply:
+    """Decides an OffsetForLeaderEpoch request: the end offset of a leader epoch for each partition."""
     topics = tuple(
         TopicEpochs(
             topic=topic.topic,
@@ -212,7 +244,9 @@ def _epoch_end(partition: Partition | None, item: RequestedEpoch, context: Reque
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicDeletions:
-    """For each partition, the offset before which records are deleted; -1 for all records."""
+    """A topic in a DeleteRecords request. `offsets` are pairs of a partition and the offset before which its records
+    are deleted; -1 deletes up to the high watermark.
+    """
 
     name: str
     offsets: tuple[tuple[int, int], ...]
@@ -220,11 +254,15 @@ class TopicDeletions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteRecords:
+    """A DeleteRecords request without a version."""
+
     topics: tuple[TopicDeletions, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeletedPartition:
+    """The result of one partition in the reply to DeleteRecords. `low_watermark` is the new log start offset."""
+
     partition_index: int
     low_watermark: int = -1
     error_code: ErrorCode = ErrorCode.none
@@ -232,17 +270,22 @@ class DeletedPartition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeletedRecords:
+    """The results of one topic's partitions in the reply to DeleteRecords."""
+
     name: str
     partitions: tuple[DeletedPartition, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteRecordsReply:
+    """The version-free reply to DeleteRecords."""
+
     topics: tuple[DeletedRecords, ...]
     throttle_time: float = 0.0
 
 
 def delete_records(cluster: Cluster, request: DeleteRecords, context: RequestContext) -> DeleteRecordsReply:
+    """Decides a DeleteRecords request: moves the log start offsets of the partitions."""
     wanted: dict[str, dict[int, int]] = {}
     for topic in request.topics:
         if topic.offsets:

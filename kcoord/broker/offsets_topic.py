@@ -30,14 +30,16 @@ OFFSETS_TOPIC_SETTINGS: Final[Mapping[str, str]] = MappingProxyType(
 
 
 def make_offsets_topic(cluster: Cluster, now_ms: int) -> None:
-    """Creates the topic unless it exists, as a broker does when a client first needs it. Raises OSError."""
+    """Creates __consumer_offsets unless it exists, as a broker does when a client first needs it. Raises OSError."""
     if OFFSETS_TOPIC not in cluster.topics:
         replicas = cluster.assign_replicas(0, cluster.settings.offsets_topic_num_partitions, 1)
         cluster.create_topic(OFFSETS_TOPIC, replicas, dict(OFFSETS_TOPIC_SETTINGS), now_ms)
 
 
 def why_offsets_are_lost(topic: str, overrides: Mapping[str, str], settings: Settings) -> str | None:
-    """Explains why a topic with these valid overrides would lose committed offsets; None if it would not."""
+    """Explains why __consumer_offsets with these valid overrides would lose committed offsets; None for harmless
+    overrides and for every other topic.
+    """
     if topic != OFFSETS_TOPIC:
         return None
     policy = effective("cleanup.policy", overrides, settings)

@@ -31,13 +31,15 @@ _EXPLAINED_ERRORS: Final = frozenset({ErrorCode.invalid_txn_state, ErrorCode.kaf
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProducedPartition:
+    """The records of one partition in a Produce request: the bytes of a record batch, or None."""
+
     index: int
     records: bytes | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProducedTopic:
-    """A topic of the request, by name, or by id since version 13."""
+    """A topic in a Produce request, by name, or by id since version 13."""
 
     name: str | None
     topic_id: UUID | None
@@ -46,6 +48,8 @@ class ProducedTopic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Produce:
+    """A Produce request without a version."""
+
     acks: int
     has_transactional_id: bool
     allows_zstd: bool  # Since version 7 (KIP-110).
@@ -53,24 +57,28 @@ class Produce:
 
     @property
     def is_unanswered(self) -> bool:
-        """Whether the client expects no response."""
+        """Whether the client expects no response (acks=0)."""
         return self.acks == 0
 
     @property
     def is_compressed(self) -> bool:
-        """Whether a batch claims to be compressed, so that memory is needed for its plain records."""
+        """Whether a record batch claims to be compressed, so that memory is needed to decompress it."""
         sent = (partition.records or b"" for topic in self.topics for partition in topic.partitions)
         return any(claims_compression(records) for records in sent)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordErrorResult:
+    """The error of one record in the reply to Produce; `batch_index` is the record's position in its batch."""
+
     batch_index: int
     batch_index_error_message: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionResult:
+    """The result of one partition in the reply to Produce: the base offset of the appended batch, or the error."""
+
     index: int
     error_code: ErrorCode = ErrorCode.none
     base_offset: int = -1
@@ -83,6 +91,8 @@ class PartitionResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicResult:
+    """The results of one topic's partitions in the reply to Produce."""
+
     name: str
     topic_id: UUID | None
     partition_responses: tuple[PartitionResult, ...]
@@ -90,18 +100,23 @@ class TopicResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProduceReply:
+    """The version-free reply to Produce."""
+
     responses: tuple[TopicResult, ...]
     node_endpoints: tuple[Endpoint, ...] = ()
     throttle_time: float = 0.0
 
     @property
     def has_errors(self) -> bool:
+        """Whether any partition has an error."""
         results = [result for topic in self.responses for result in topic.partition_responses]
         return any(result.error_code for result in results)
 
 
 def produce(cluster: Cluster, request: Produce, context: RequestContext) -> Slices[ProduceReply]:
-    """Appends the batches of the request. `cluster` notifies the long polls of what was appended."""
+    """Decides a Produce request: validates and appends its record batches. A generator that yields between slices of
+    work, and returns the reply.
+    """
     if refused := refuse_all(request):
         return ProduceReply(responses=tuple(refused_topic(topic, refused) for topic in merged(request.topics)))
     settings = cluster.settings
@@ -118,7 +133,7 @@ def produce(cluster: Cluster, request: Produce, context: RequestContext) -> Slic
 
 
 def merged(topics: tuple[ProducedTopic, ...]) -> list[ProducedTopic]:
-    """Merges the entries of each topic."""
+    """Merges the entries of a Produce request that name the same topic."""
     merged: dict[tuple[str | None, UUID | None], list[ProducedPartition]] = {}
     for topic in topics:
         if topic.partitions:
@@ -130,7 +145,9 @@ def merged(topics: tuple[ProducedTopic, ...]) -> list[ProducedTopic]:
 
 
 def refuse_all(request: Produce) -> Refused | None:
-    """Refuses the whole request if needed: KafkaApis checks each first batch for a transaction."""
+    """Returns the error with which the whole Produce request is refused, or None: KafkaApis checks the first batch of
+    each partition for a transaction before anything is appended.
+    """
     for records in (partition.records or b"" for topic in request.topics for partition in topic.partitions):
         if len(records) >= _FRAME_SIZE and _is_unreadable(records):
             return Refused(error=ErrorCode.corrupt_message, message="It cannot be told where the first batch ends")
@@ -153,7 +170,7 @@ def _is_transactional(records: bytes) -> bool:
 
 
 def refused_topic(sent: ProducedTopic, refused: Refused) -> TopicResult:
-    """Refuses all partitions of a topic."""
+    """Returns the result of a topic in a Produce request whose partitions all get this error."""
     results = {
         partition.index: PartitionResult(
             index=partition.index, error_code=refused.error, error_message=refused.message or None
@@ -294,6 +311,8 @@ def _result(index: int, outcome: Appended | Refused) -> PartitionResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InitProducerId:
+    """An InitProducerId request without a version."""
+
     transactional_id: str | None
     producer_id: int
     producer_epoch: int
@@ -301,6 +320,8 @@ class InitProducerId:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InitProducerIdReply:
+    """The version-free reply to InitProducerId."""
+
     producer_id: int = -1
     producer_epoch: int = -1
     error_code: ErrorCode = ErrorCode.none
@@ -310,7 +331,9 @@ class InitProducerIdReply:
 
 
 def init_producer_id(cluster: Cluster, request: InitProducerId, context: RequestContext) -> InitProducerIdReply:
-    """Returns a fresh id for an idempotent producer, also if it has an old one, as Kafka does."""
+    """Decides an InitProducerId request: an idempotent producer gets a fresh id, also if it has an old one, as in
+    Kafka. There are no transactions, so a transactional id is refused.
+    """
     if (request.producer_id < 0) != (request.producer_epoch < 0) or request.transactional_id == "":
         return InitProducerIdReply(error_code=ErrorCode.invalid_request)
     if request.transactional_id is not None:

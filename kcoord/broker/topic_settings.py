@@ -17,7 +17,7 @@ from kcoord.settings import Settings
 
 
 class ConfigType(IntEnum):
-    """DescribeConfigs' types."""
+    """The type of a setting, under the numbers of DescribeConfigs."""
 
     BOOLEAN = 1
     STRING = 2
@@ -28,11 +28,15 @@ class ConfigType(IntEnum):
 
 
 class BadConfig(InvalidInput, ValueError):
-    """A value that Kafka refuses with INVALID_CONFIG."""
+    """Raised for a topic setting that Kafka refuses with INVALID_CONFIG."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicSetting:
+    """The definition of one topic setting: its type, default, limits, and the broker setting that it inherits from
+    (Kafka's ConfigDef).
+    """
+
     name: str
     kind: ConfigType
     default: str
@@ -44,7 +48,7 @@ class TopicSetting:
     pattern: re.Pattern[str] | None = None  # Matches the value, or each element of a list.
 
     def parsed(self, value: str) -> bool | int | float | str | tuple[str, ...]:
-        """Parses the text as Kafka does (ConfigDef.parseType). Raises BadConfig."""
+        """Parses the setting's text to a value of its type, as Kafka does (ConfigDef.parseType). Raises BadConfig."""
         text = value.strip()
         try:
             match self.kind:
@@ -66,14 +70,14 @@ class TopicSetting:
             raise BadConfig(f"Invalid value {value} for configuration {self.name}: not of its type") from None
 
     def shown(self, value: str) -> str:
-        """Formats the value as DescribeConfigs does (ConfigDef.convertToString)."""
+        """Formats the setting's text as DescribeConfigs shows it (ConfigDef.convertToString)."""
         parsed = self.parsed(value)
         if isinstance(parsed, bool):
             return "true" if parsed else "false"
         return ",".join(parsed) if isinstance(parsed, tuple) else str(parsed)
 
     def refuse_unless_valid(self, value: str) -> None:
-        """Raises BadConfig for a value of another type or outside the limits."""
+        """Raises BadConfig for a value of another type or outside the setting's limits."""
         parsed = self.parsed(value)
         if isinstance(parsed, int | float):
             is_valid = not (self.least is not None and parsed < self.least)
@@ -93,7 +97,7 @@ class TopicSetting:
 
 
 def refuse_unless_valid(overrides: Mapping[str, str]) -> None:
-    """Raises BadConfig for settings that a topic cannot have, alone or together (LogConfig.validate)."""
+    """Raises BadConfig if these topic settings cannot be set, alone or together (LogConfig.validate)."""
     for name, value in overrides.items():
         if name not in TOPIC_SETTINGS:
             raise BadConfig(f"Unknown topic config name: {name}")
@@ -223,7 +227,9 @@ TOPIC_SETTINGS: Final[Mapping[str, TopicSetting]] = MappingProxyType(
 
 
 def effective(name: str, overrides: Mapping[str, str], settings: Settings) -> str:
-    """Returns the effective value: the topic's, else the server's, else Kafka's default."""
+    """Returns the effective value of a topic setting as text: the topic's override, else the broker's, else Kafka's
+    default.
+    """
     if name in overrides:
         return overrides[name]
     inherited = broker_value(name, settings)
@@ -231,14 +237,16 @@ def effective(name: str, overrides: Mapping[str, str], settings: Settings) -> st
 
 
 def broker_value(name: str, settings: Settings) -> str | None:
-    """Returns the server's value of a topic setting, as text."""
+    """Returns the broker's value of a topic setting as text, which topics without an override inherit; None if the
+    broker has none.
+    """
     broker_name = TOPIC_SETTINGS[name].broker_name
     value = settings.by_name().get(broker_name) if broker_name else None
     return None if value is None else str(value)
 
 
 def log_settings(overrides: Mapping[str, str], settings: Settings) -> LogSettings:
-    """Returns the settings that a partition's log uses."""
+    """Returns the settings that a partition's log uses, from the topic's overrides and the broker's settings."""
 
     def number(name: str) -> int:
         return int(effective(name, overrides, settings))

@@ -25,7 +25,9 @@ MAX_PARTITIONS: Final = 10_000  # In one topic: settings bound the memory, not c
 
 
 class Refusal(InvalidInput):
-    """Why a topic cannot be created or changed; it is caught where the result of the topic is made."""
+    """Raised when a topic cannot be created or changed; its error code and message become the topic's result in the
+    reply.
+    """
 
     def __init__(self, error: ErrorCode, message: str | None) -> None:
         super().__init__(message)
@@ -35,8 +37,8 @@ class Refusal(InvalidInput):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewTopic:
-    """A topic to create. `assignments` are the replicas of each partition, by partition, where the client
-    chose them.
+    """A topic in a CreateTopics request. `assignments` are the replicas of each partition, by partition, where the
+    client chose them; -1 counts take the broker's default.
     """
 
     name: str
@@ -48,12 +50,16 @@ class NewTopic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreateTopics:
+    """A CreateTopics request without a version."""
+
     topics: tuple[NewTopic, ...]
     validate_only: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreatedTopicConfig:
+    """A setting of a created topic in the reply to CreateTopics."""
+
     name: str
     value: str
     config_source: ConfigSource
@@ -63,6 +69,8 @@ class CreatedTopicConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreatedTopic:
+    """The result of one topic in the reply to CreateTopics."""
+
     name: str
     topic_id: UUID | None = None
     error_code: ErrorCode = ErrorCode.none
@@ -75,11 +83,14 @@ class CreatedTopic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreateTopicsReply:
+    """The version-free reply to CreateTopics."""
+
     topics: tuple[CreatedTopic, ...]
     throttle_time: float = 0.0
 
 
 def create_topics(cluster: Cluster, request: CreateTopics, context: RequestContext) -> CreateTopicsReply:
+    """Decides a CreateTopics request: each topic is created or gets an error."""
     repeated = _repeated([topic.name for topic in request.topics])
     lines = [_repeated_topic(name) for name in repeated]
     once = [topic for topic in request.topics if topic.name not in repeated]
@@ -208,7 +219,9 @@ def _created_configs(cluster: Cluster, overrides: Mapping[str, str]) -> tuple[Cr
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GrowingTopic:
-    """A topic that is to have `count` partitions; `assignments` are the new partitions' replicas, where chosen."""
+    """A topic in a CreatePartitions request that is to have `count` partitions in all; `assignments` are the replicas
+    of the new ones, where the client chose them.
+    """
 
     name: str
     count: int
@@ -217,12 +230,16 @@ class GrowingTopic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreatePartitions:
+    """A CreatePartitions request without a version."""
+
     topics: tuple[GrowingTopic, ...]
     validate_only: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GrownTopic:
+    """The result of one topic in the reply to CreatePartitions."""
+
     name: str
     error_code: ErrorCode = ErrorCode.none
     error_message: str | None = None
@@ -230,11 +247,14 @@ class GrownTopic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreatePartitionsReply:
+    """The version-free reply to CreatePartitions."""
+
     results: tuple[GrownTopic, ...]
     throttle_time: float = 0.0
 
 
 def create_partitions(cluster: Cluster, request: CreatePartitions, context: RequestContext) -> CreatePartitionsReply:
+    """Decides a CreatePartitions request: adds partitions to topics."""
     repeated = _repeated([growth.name for growth in request.topics])
     lines = [
         GrownTopic(name=name, error_code=ErrorCode.invalid_request, error_message="Duplicate topic name.")
@@ -286,24 +306,28 @@ def _replicas_of_growth(cluster: Cluster, topic: Topic, growth: GrowingTopic) ->
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicToDelete:
-    """A topic to delete, by name or by id."""
+    """A topic in a DeleteTopics request, by name or by id."""
 
     name: str | None
     topic_id: UUID | None = None
 
     @property
     def is_clear(self) -> bool:
-        """Whether it has exactly one of the two."""
+        """Whether the topic is given by exactly one of name and id."""
         return (self.name is None) != (self.topic_id is None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteTopics:
+    """A DeleteTopics request without a version."""
+
     topics: tuple[TopicToDelete, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeletedTopic:
+    """The result of one topic in the reply to DeleteTopics."""
+
     name: str | None
     topic_id: UUID | None = None
     error_code: ErrorCode = ErrorCode.none
@@ -312,11 +336,14 @@ class DeletedTopic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteTopicsReply:
+    """The version-free reply to DeleteTopics."""
+
     responses: tuple[DeletedTopic, ...]
     throttle_time: float = 0.0
 
 
 def delete_topics(cluster: Cluster, request: DeleteTopics, context: RequestContext) -> DeleteTopicsReply:
+    """Decides a DeleteTopics request: deletes topics and their logs."""
     nonsense = [doomed for doomed in request.topics if not doomed.is_clear]
     wanted = [doomed for doomed in request.topics if doomed.is_clear]
     repeated = _repeated(wanted)

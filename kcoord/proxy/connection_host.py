@@ -13,34 +13,44 @@ if TYPE_CHECKING:
 
 
 class ConnectionHost(Protocol):
-    """What a downstream connection needs of the proxy."""
+    """The proxy as its clients' connections see it: it admits them and connects each to a broker."""
 
     routes: Routes
     metrics: MetricsSink
     max_frame_bytes: int
 
     def admit(self, client: "DownstreamConnection") -> str | None:
-        """Returns why the client is refused, or None if it is admitted."""
+        """Registers a new client; returns the reason if it must be refused, else None."""
 
     def connect(self, client: "DownstreamConnection") -> None:
-        """Connects to the broker that the client means, then calls `on_upstream_connected`; otherwise hangs up."""
+        """Connects the client to the broker that it means, and then calls its `on_upstream_connected`; on failure it
+        closes the client's connection.
+        """
 
     def held_bytes_changed(self, client: "DownstreamConnection") -> None:
-        """Called when the number of bytes buffered for the client has changed."""
+        """Called when the number of bytes that are buffered for the client has changed."""
 
-    def on_closed(self, client: "DownstreamConnection") -> None: ...
+    def on_closed(self, client: "DownstreamConnection") -> None:
+        """Called once when a client's connection has closed."""
 
 
 class BrokerDirectory(Protocol):
-    """What an upstream connection needs of the proxy: the brokers that are known."""
+    """The proxy as upstream connections see it: it knows the brokers, and the endpoints here by which clients reach
+    them.
+    """
 
     metrics: MetricsSink
 
     @property
-    def limits(self) -> Limits: ...
+    def limits(self) -> Limits:
+        """The versions that ApiVersions responses announce to clients at most, by API key."""
 
     def endpoint_of(self, node_id: int) -> Endpoint:
-        """Returns the endpoint here at which clients reach a broker that was passed to `on_brokers`."""
+        """Returns the endpoint of the proxy at which clients reach this broker, which was passed to `on_brokers`
+        before.
+        """
 
     def on_brokers(self, named: Mapping[int, Endpoint], *, is_all: bool) -> None:
-        """Opens listeners for the brokers that an answer names, so that clients can connect to them."""
+        """Opens a listener for each broker that a response names, so that clients can connect to it. `is_all` means
+        that the response names all brokers of the cluster.
+        """

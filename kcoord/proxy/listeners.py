@@ -28,6 +28,9 @@ _BACKLOG: Final = 4096
 
 
 class Listeners:
+    """The proxy's listening sockets: a bootstrap port and one port per broker, or one port for all brokers by TLS
+    server name (SNI)."""
+
     def __init__(
         self,
         setup: ProxySetup,
@@ -48,27 +51,31 @@ class Listeners:
 
     @property
     def bootstrap(self) -> Endpoint:
+        """The endpoint that clients bootstrap from."""
         host = self._setup.advertised_host or self._setup.host
         return Endpoint(host, self._port_of(BOOTSTRAP))
 
     def endpoint_of(self, node_id: int) -> Endpoint:
+        """Returns the endpoint of the proxy at which clients reach this broker."""
         if self._setup.sni_domain:
             return Endpoint(f"b{node_id}.{self._setup.sni_domain}", self._port_of(BOOTSTRAP))
         return self.bootstrap._replace(port=self._port_of(node_id))
 
     def node_of(self, server_name: str | None) -> int | None:
-        """Returns the broker that a client means by the TLS server name it sent, or None if the name is no broker's."""
+        """Returns the id of the broker that a client means by the TLS server name it sent, or None if the name is no
+        broker's."""
         named = re.fullmatch(rf"b(\d{{1,10}})\.{re.escape(self._setup.sni_domain or '')}", server_name or "", re.I)
         return int(named[1]) if named else None
 
     def begin(self) -> None:
-        """Binds the bootstrap port and the ports of the brokers that were configured. Raises CannotProxy."""
+        """Binds the bootstrap port and the ports of the brokers that were configured; nothing is accepted yet. Raises
+        CannotProxy."""
         self._bind(BOOTSTRAP, self._setup.port)
         for node_id in self._setup.broker_ids:
             self.open(node_id)
 
     def open(self, node_id: int) -> None:
-        """Opens a broker's listener if it has none. Raises CannotProxy, but only before clients are served: later a
+        """Opens the port of a broker if it has none. Raises CannotProxy, but only before clients are served: later a
         port that is taken is replaced by any free one."""
         if self._setup.sni_domain or node_id in self._sockets:
             return
@@ -86,8 +93,8 @@ class Listeners:
             self._listen(node_id)
 
     def close(self, node_id: int) -> None:
-        """Closes a broker's listener. The port of a configured broker id, or of a secure listener, stays open:
-        clients that connect there are hung up on."""
+        """Closes the port of a broker that is forgotten. That of a configured broker id, or of a secure listener, stays
+        open: clients that connect there are hung up on."""
         if self._secure_listener or node_id in self._setup.broker_ids:
             return
         self._close(node_id)
@@ -97,12 +104,13 @@ class Listeners:
             self._acceptor.stop(listening)
 
     def serve(self) -> None:
-        """Starts accepting on all ports."""
+        """Starts accepting clients on all ports."""
         self._is_serving = True
         for node_id in self._sockets:
             self._listen(node_id)
 
     async def end(self) -> None:
+        """Closes all ports, and the pre-auth connections."""
         if self._secure_listener:
             await self._secure_listener.close()
         for node_id in list(self._sockets):

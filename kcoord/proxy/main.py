@@ -28,7 +28,7 @@ def run(
     outer: OuterContext = lambda proxy: nullcontext(),
     verbose: bool = False,
 ) -> None:
-    """Forwards until SIGINT or SIGTERM. Calls `ready` once clients can connect."""
+    """Runs `kcoord proxy` until SIGINT or SIGTERM. Calls `ready` once clients can connect."""
     log_to_stderr(verbose=verbose)
     allow_many_files()
     with asyncio.Runner(loop_factory=loop_factory()) as runner:

@@ -28,11 +28,11 @@ from kcoord.server.metrics.metrics_source import by_label_value, group_samples, 
 
 
 class InstrumentedLocalRuntime(InstrumentedClusterRuntime, LocalRuntime):
-    """The runtime of `kcoord proxy --coordinate local --metrics`."""
+    """The group coordinator of `kcoord proxy --coordinate local --metrics`: a LocalRuntime that counts what it does."""
 
 
 class ProxyMetrics:
-    """What --metrics adds to a proxy: `counters` count, and `metrics_server` serves them to Prometheus."""
+    """The parts of a proxy that `--metrics` adds: `counters` count, and `metrics_server` serves them to Prometheus."""
 
     def __init__(self, listening: socket.socket, guards: Guards) -> None:
         self.counters = ProxyCounters()
@@ -42,23 +42,25 @@ class ProxyMetrics:
         self._guards = guards
 
     def coordination(self, setup: LocalSetup) -> InterceptorFactory:
-        """Makes the local coordination, instrumented with metrics."""
+        """Returns the factory of a LocalCoordination interceptor that counts what it does."""
         return local_coordination(setup, make_runtime=InstrumentedLocalRuntime, on_made=self._set_local)
 
     def commit_counter(self) -> InterceptorFactory:
-        """Makes the interceptor that counts commits of groups that the upstream coordinates."""
+        """Returns the factory of the interceptor that counts commits to groups that the upstream coordinates."""
         return lambda _: nullcontext(self.commits)
 
     def _set_local(self, local: LocalCoordination) -> None:
         self.local = local
 
     def metrics_server(self, proxy: Proxy) -> AbstractAsyncContextManager[object]:
-        """Makes the metrics server, which starts before the proxy so that waiting for the upstream is visible."""
+        """Makes the HTTP server for Prometheus, which starts before the proxy so that waiting for the upstream is
+        visible.
+        """
         return MetricsServer(self._listening, ProxySource(proxy, self, self._guards), role="proxy")
 
 
 class ProxySource:
-    """A kcoord.metrics.collecting.Source of one proxy."""
+    """Yields the Prometheus samples of one proxy (a kcoord.metrics.collecting.Source)."""
 
     def __init__(self, proxy: Proxy, metrics: ProxyMetrics, guards: Guards) -> None:
         self._proxy = proxy
@@ -67,6 +69,7 @@ class ProxySource:
 
     @property
     def families(self) -> tuple[Family, ...]:
+        """The metric families of the proxy, which depend on whether it coordinates groups."""
         return (
             *(catalogue.OPEN, catalogue.OPENED, catalogue.CLOSED, catalogue.REFUSED),
             *catalogue.OF_PROXY,
@@ -76,12 +79,14 @@ class ProxySource:
         )
 
     def why_not_ready(self) -> str | None:
+        """Returns why the readiness check fails; None if the proxy is ready."""
         if not self._proxy.is_ready:
             return "no broker of the upstream cluster answers"
         local = self._metrics.local
         return local.why_not_ready() if local else None
 
     def samples(self) -> Iterator[Sample]:
+        """Yields the samples of all metrics."""
         yield from self._client_samples()
         yield from self._forwarding_samples()
         if self._metrics.local is None:

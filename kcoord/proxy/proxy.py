@@ -43,7 +43,8 @@ _DESCRIPTORS_PER_CLIENT: Final = 2  # its own connection, and the one to a broke
 
 
 class Proxy:
-    """The proxy. `async with Proxy(setup) as proxy` binds the ports and learns the brokers; `serve` admits clients."""
+    """A running proxy in front of a Kafka cluster. `async with Proxy(setup) as proxy` binds the ports and learns the
+    brokers; `serve` admits clients."""
 
     def __init__(self, setup: ProxySetup, metrics: MetricsSink | None = None) -> None:
         """Prepares a proxy from its setup. Raises BadListenerTls."""
@@ -75,6 +76,7 @@ class Proxy:
 
     @property
     def clients(self) -> Set[DownstreamConnection]:
+        """The connections of all clients that were admitted."""
         return self._clients
 
     @property
@@ -98,7 +100,7 @@ class Proxy:
         await self._end()
 
     async def serve(self, interceptors: Sequence[Interceptor] = ()) -> None:
-        """Starts serving clients, through these interceptors."""
+        """Starts serving clients; their requests go through these interceptors."""
         self._interceptors = interceptors
         self.routes = Routes(interceptors, refused=_LOGINS if self.setup.ends_logins else frozenset())
         self._is_serving = True
@@ -122,6 +124,7 @@ class Proxy:
     # connection_host.ConnectionHost
 
     def admit(self, client: DownstreamConnection) -> str | None:
+        """Registers a new client; returns the connection limit that it exceeds, or None."""
         if reason := self._limits.add(client.host):
             self.refused[Refusal.LIMIT] += 1
             return reason
@@ -131,6 +134,7 @@ class Proxy:
         return None
 
     def on_closed(self, client: DownstreamConnection) -> None:
+        """Forgets a client whose connection has closed, and informs the interceptors."""
         self._limits.remove(client.host)
         if client not in self._clients:  # It was refused by `admit`.
             return
@@ -142,6 +146,8 @@ class Proxy:
             interceptor.on_closed(client)
 
     def held_bytes_changed(self, client: DownstreamConnection) -> None:
+        """Updates the sum of bytes that are buffered for clients. Beyond queued.max.request.bytes it hangs up on the
+        client that holds most."""
         now = client.held_bytes
         self._held_bytes += now - self._held_bytes_by_client.pop(client, 0)
         if now:
@@ -153,18 +159,24 @@ class Proxy:
             greediest.drop_buffers()
 
     def connect(self, client: DownstreamConnection) -> None:
+        """Connects the client to the broker that it means, in the background; on failure it closes the client's
+        connection."""
         self._spawn(self._connect(client))
 
     # connection_host.BrokerDirectory and metadata_refresher.MetadataTarget
 
     @property
     def limits(self) -> Mapping[int, range]:
+        """The versions that are announced to clients at most, by API key."""
         return self.routes.limits
 
     def endpoint_of(self, node_id: int) -> Endpoint:
+        """Returns the endpoint of the proxy at which clients reach this broker."""
         return self._listeners.endpoint_of(node_id)
 
     def on_brokers(self, named: Mapping[int, Endpoint], *, is_all: bool) -> None:
+        """Opens a listener for each broker that a response names, and updates the known brokers. `is_all` means that
+        the response names all brokers of the cluster."""
         for node_id in named:
             self._listeners.open(node_id)
         changes = self.brokers.update_all(named, self._loop.time()) if is_all else self.brokers.update(named)
@@ -172,17 +184,25 @@ class Proxy:
             self._log_changes(changes)
 
     def on_unreachable(self) -> None:
+        """Counts a metadata refresh that no broker has answered."""
         self.metrics.not_connected(None)
 
     # The host of pre-auth connections, on a listener with TLS or logins.
 
     def admit_pre_auth(self, pre_auth: "PreAuthConnection") -> str | None:
+        """Counts a client that has connected but not logged in; returns the connection limit that it exceeds,
+        or None.
+        """
         return self._limits.add(pre_auth.address)
 
     def on_pre_auth_closed(self, pre_auth: "PreAuthConnection") -> None:
+        """Stops counting a client whose pre-auth connection has ended."""
         self._limits.remove(pre_auth.address)
 
     def answer_api_versions(self, pre_auth: "PreAuthConnection", frame: bytes) -> None:
+        """Answers an ApiVersions request that came before the login, with the cached or fetched response of a
+        broker.
+        """
         header = read_request_start(frame)
         if header.api_version > api_versions.NEWEST:
             pre_auth.send_api_versions([api_versions.unsupported_version(header.correlation_id, api_versions.NEWEST)])
@@ -190,6 +210,7 @@ class Proxy:
             self._spawn(self._answer_api_versions(pre_auth, header))
 
     def promote(self, pre_auth: "PreAuthConnection", transport: asyncio.Transport) -> DownstreamConnection:
+        """Makes the connection of a client that has logged in, with its principal."""
         client = self._make_client(self._target_node(pre_auth))
         client.principal = pre_auth.principal
         client.preferred_endpoint = self._answered_by.get(pre_auth)
@@ -242,10 +263,11 @@ class Proxy:
         client.close()
 
     def endpoints_to_try(self, node_id: int | None, *, first: Endpoint | None = None) -> list[Endpoint]:
-        """Returns the endpoints to try in order: one if a broker is meant, otherwise all, `first` or round-robin first.
+        """Returns the upstream endpoints to try in order for a client: one if it means a broker, otherwise all, `first`
+        or round-robin first.
 
         If the proxy cannot refresh metadata itself, any broker serves in place of one not known yet: the Metadata
-        answer of that broker will name it.
+        response of that broker will name it.
         """
         if node_id is not None:
             endpoint = self.brokers.endpoint(node_id)
@@ -317,7 +339,7 @@ class Proxy:
                 log.info("broker forgotten node=%s", node_id)
 
     def report_bytes(self) -> None:
-        """Adds all bytes forwarded so far to the metrics."""
+        """Adds the bytes forwarded so far for all clients to the metrics."""
         for client in self._clients:
             self._report_bytes(client)
 

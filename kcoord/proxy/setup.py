@@ -13,11 +13,13 @@ if TYPE_CHECKING:
 
 
 class CannotProxy(LocalFailure, RuntimeError):
-    """The proxy cannot start: a port is taken, or no upstream broker answers."""
+    """Raised when the proxy cannot start: a port is taken, or no upstream broker answers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProxySetup:
+    """The settings that a proxy starts with: the upstream cluster, its own listeners, security towards both sides."""
+
     upstream: tuple[Endpoint, ...]
     """The bootstrap brokers."""
     security: Security = field(default_factory=Security)
@@ -45,5 +47,5 @@ class ProxySetup:
 
     @property
     def ends_logins(self) -> bool:
-        """Whether clients' logins are not forwarded: they end at the proxy, or clients need none."""
+        """Whether clients' SASL logins are not forwarded to brokers: they end at the proxy, or clients need none."""
         return bool(self.security.sasl or (self.listener and self.listener.sasl))

@@ -43,7 +43,9 @@ _BATCH_THRESHOLD: Final = 32  # replies that justify a flush before they are sen
 
 
 class ClusterRuntime:
-    """A running cluster without listeners: the caller makes its connections. It runs within `async with`."""
+    """A running cluster without listeners: it drives connections, group coordinators, parked requests and their timer
+    on the event loop. The caller makes its connections. It runs within `async with`.
+    """
 
     on_cache_hit: Callable[[CachedResponseFrame, bytes, bytes], None] | None = None  # see ConnectionHost
 
@@ -73,11 +75,14 @@ class ClusterRuntime:
 
     @property
     def caching_allowed(self) -> bool:
-        """Whether responses may be cached: not if rules may change, nor if each request is to be logged."""
+        """Whether encoded responses may be cached: not if authorization rules may change, nor if each request is to be
+        logged.
+        """
         return self._authorizer is None and not self._is_verbose
 
     @property
     def connections(self) -> Set[Connection]:
+        """The open connections of clients."""
         return self._connections
 
     async def __aenter__(self) -> Self:
@@ -115,11 +120,15 @@ class ClusterRuntime:
         return self._event_round.began_at or instant()
 
     def admit(self, connection: Connection) -> str | None:
+        """Registers a new connection; returns the connection limit that it exceeds and must be closed for,
+        else None.
+        """
         self._connections.add(connection)
         log.debug("connected peer=%s node=%s", connection.peer, connection.node_id)
         return self._limits.add(connection.address)
 
     def on_closed(self, connection: Connection) -> None:
+        """Forgets a closed connection and its parked request."""
         self._connections.discard(connection)
         log.debug("gone peer=%s node=%s", connection.peer, connection.node_id)
         self._limits.remove(connection.address)
@@ -128,6 +137,9 @@ class ClusterRuntime:
             self._sliced.forget(connection.ticket)
 
     def flush(self) -> None:
+        """Makes the records of all decisions durable before responses leave. On failure, groups are unloaded and
+        connections with unsent responses are closed.
+        """
         self._maintenance.is_busy = self._maintenance.has_slack = True
         is_flushed = self.groups is None or self.groups.flush(self.now())
         try:
@@ -144,15 +156,21 @@ class ClusterRuntime:
             self._maintenance.load_groups(self.groups, pause=IDLE_INTERVAL)
 
     def close_unsent(self) -> None:
-        """Closes the connections with unsent answers, because the records that these depend on are not durable."""
+        """Closes the connections with unsent responses, because the records that these depend on are not durable."""
         unsafe = [each for each in self._connections if each.has_unsent or self.is_in_slices(each.ticket)]
         for connection in unsafe:
             connection.close("what its answers rest on could not be kept", closing=CloseReason.NOT_FLUSHED)
 
     def is_in_slices(self, ticket: Ticket | None) -> bool:
+        """Returns whether the request of this ticket is being decided in slices, so that some of its records may be
+        appended already.
+        """
         return ticket is not None and self._sliced.has(ticket)
 
     def adjust_held(self, change: int) -> None:
+        """Adds `change` to the bytes that connections hold in memory. Beyond queued.max.request.bytes it closes the
+        connection that holds most.
+        """
         self._held_bytes += change
         if self._held_bytes > self._settings.queued_max_request_bytes and self._connections:
             greediest = max(self._connections, key=lambda connection: connection.held_bytes)
@@ -160,11 +178,15 @@ class ClusterRuntime:
             greediest.close(f"queued.max.request.bytes={most} are held", closing=CloseReason.MEMORY)
 
     def decide(self, connection: Connection, frame: bytes, at: Instant) -> Outcome:
+        """Decides a request of the connection: returns its answer, or how to park it, or that the client is
+        hung up on.
+        """
         if self._is_verbose:
             _log_request(connection, frame)
         return self._dispatches[connection.node_id].decide(frame, connection.client, next(self._tickets), at)
 
     def park(self, connection: Connection, park: Park) -> None:
+        """Parks a request, and schedules its remaining slices if it has some."""
         self._pending_requests.park(connection, park)
         if park.unfinished is not None:
             self._sliced.add(park.ticket, *park.unfinished)
@@ -172,6 +194,7 @@ class ClusterRuntime:
     def decide_cached(
         self, connection: Connection, cached: CachedRebalanceFrame, chunk: bytes
     ) -> Answer | Ticket | None:
+        """Decides a cached join or sync: returns its answer, or the ticket if it is parked, or None on a cache miss."""
         ticket = next(self._tickets)
         reply = cached.apply(chunk, ticket)
         if reply is None:
@@ -183,6 +206,7 @@ class ClusterRuntime:
         return ticket
 
     def drain_parked(self) -> None:
+        """Answers all parked requests that can be answered by now, and sets the timer for the next deadline."""
         if self._is_draining:  # an answer lets its connection decide more, which calls this again
             return
         if self._pending_requests.long_polls.ready or (self.groups and self.groups.outbox):
@@ -297,7 +321,7 @@ class ClusterRuntime:
 
 
 def fresh_member_id() -> str:
-    """Returns the suffix of a new member's id."""
+    """Returns a random UUID, the last part of the member id that a new group member gets."""
     return str(uuid4())
 
 

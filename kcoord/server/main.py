@@ -21,7 +21,9 @@ def run(
     verbose: bool = False,
     metrics: socket.socket | None = None,
 ) -> None:
-    """Serves until SIGINT or SIGTERM. `ready` is called once clients can connect; `metrics` listens for Prometheus."""
+    """Runs `kcoord serve` until SIGINT or SIGTERM. `ready` is called once clients can connect; `metrics` is a listening
+    socket for Prometheus.
+    """
     log_to_stderr(verbose=verbose)
     allow_many_files()
     with asyncio.Runner(loop_factory=loop_factory()) as runner:

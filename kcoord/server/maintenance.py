@@ -25,22 +25,26 @@ _MAX_STEP_SECONDS: Final = 0.01
 
 
 class MaintenanceTarget(Protocol):
-    """The cluster that is maintained."""
+    """The runtime whose cluster is maintained."""
 
     cluster: Cluster
     groups: "GroupRuntime | None"
 
     @property
-    def connections(self) -> Set[Connection]: ...
+    def connections(self) -> Set[Connection]:
+        """The open connections of clients."""
 
-    def now(self) -> Instant: ...
+    def now(self) -> Instant:
+        """Returns the current time."""
 
     def drain_parked(self) -> None:
-        """Answers all parked requests that can be answered by now."""
+        """Answers all parked requests (joins, syncs, fetches that wait) that can be answered by now."""
 
 
 class Maintenance:
-    """Runs the maintenance tasks. Each flush sets `is_busy`, and `has_slack`: that memory may have been freed."""
+    """Runs a cluster's periodic tasks: retention, expiry of offsets, compaction, closing of idle connections, loading
+    of groups. Each flush sets `is_busy`, and `has_slack`: that memory may have been freed.
+    """
 
     def __init__(self, target: MaintenanceTarget) -> None:
         self.is_busy = self.has_slack = False
@@ -49,6 +53,7 @@ class Maintenance:
         self._reading: asyncio.Task[None] | None = None
 
     def start(self) -> None:
+        """Starts the periodic tasks."""
         settings = self._target.cluster.settings
         jobs: list[tuple[Callable[[], None], float]] = [
             (self._enforce_retention, settings.log_retention_check_interval_ms / 1000),
@@ -65,15 +70,17 @@ class Maintenance:
         self._tasks.append(asyncio.create_task(self._compact()))
 
     def repeat(self, job: Callable[[], None], every: float) -> None:
-        """Runs a function every so many seconds."""
+        """Calls a function every so many seconds until `stop`."""
         self._tasks.append(asyncio.create_task(_repeat(job, every)))
 
     def run_once(self, make_steps: Callable[[], Iterator[None]]) -> None:
-        """Runs the steps once, with others served in between."""
+        """Runs the steps of a generator once in the background, with requests served in between."""
         self._tasks.append(asyncio.create_task(run_in_slices(make_steps())))
 
     def load_groups(self, groups: "GroupRuntime", *, pause: float = 0.0) -> None:
-        """Loads groups, with others served in between; after a pause if a disk has just failed."""
+        """Loads groups in the background, with requests served in between; after a pause in seconds if a disk has just
+        failed.
+        """
         if self._reading is None or self._reading.done():
             self._reading = asyncio.create_task(self._load_groups(groups, pause))
 
@@ -108,6 +115,7 @@ class Maintenance:
                 log.exception("bug: compaction failed; it is tried again")
 
     async def stop(self) -> None:
+        """Cancels all tasks and waits for their end."""
         tasks = [*self._tasks, *([self._reading] if self._reading else [])]
         for task in tasks:
             task.cancel()
@@ -122,7 +130,9 @@ class Maintenance:
                 log.exception("bug: idle connections are not closed; it is tried again in %s s", every)
 
     async def close_idle(self) -> None:
-        """Closes the connections that are idle for too long as of now, unless requests have arrived on them."""
+        """Closes the connections that have been idle for longer than connections.max.idle.ms, unless requests have
+        arrived on them.
+        """
         allowed_ms = self._target.cluster.settings.connections_max_idle_ms
         oldest_allowed = self._target.now().now - allowed_ms / 1000
         await drain()

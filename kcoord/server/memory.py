@@ -18,14 +18,14 @@ _MAX_MMAP_THRESHOLD: Final = 32 << 20  # the largest threshold that glibc allows
 
 
 def retain_free_memory() -> None:
-    """Makes the C library retain free memory, if it supports that."""
+    """Makes the C library retain freed memory for reuse instead of returning it to the system, if it supports that."""
     change = _malloc_function("mallopt")
     change(_TRIM_THRESHOLD, _FREE_BYTES_RETAINED)
     change(_MMAP_THRESHOLD, _MAX_MMAP_THRESHOLD)
 
 
 def trim() -> None:
-    """Returns free memory to the system, if the C library supports that."""
+    """Returns freed memory to the system, if the C library supports that (malloc_trim)."""
     _malloc_function("malloc_trim")(0)
 
 

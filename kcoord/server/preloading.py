@@ -31,7 +31,7 @@ _PROXY_MODULES: Final = ("kcoord.client.listener_probe", "kcoord.client.sasl", "
 
 
 def preload_server() -> Iterator[None]:
-    """Imports the modules that a server may need, one API version at a time."""
+    """Imports the modules that a server may need later, one API version per step, before file descriptors run short."""
     from kcoord.server.dispatch.routes import route_for
 
     yield from _import_all(_COMMON_MODULES + _SERVER_MODULES)
@@ -42,7 +42,9 @@ def preload_server() -> Iterator[None]:
 
 
 def preload_proxy(versions: Mapping[int, range]) -> Iterator[None]:
-    """Imports the modules that a proxy may need to read or rewrite these versions of APIs, one at a time."""
+    """Imports the modules that a proxy may need later to read or rewrite these versions of APIs, one per step, before
+    file descriptors run short.
+    """
     from kcoord.protocol.codec import codec, known_versions
 
     yield from _import_all(_COMMON_MODULES + _PROXY_MODULES)
@@ -59,7 +61,9 @@ def preload_proxy(versions: Mapping[int, range]) -> Iterator[None]:
 
 
 async def run_in_slices(steps: Iterator[None]) -> None:
-    """Runs all steps, sleeping after each for as long as it took, so that others are served."""
+    """Runs all steps of a generator, sleeping after each for as long as it took, so that requests are served in
+    between.
+    """
     try:
         began = time.monotonic()
         for _ in steps:

@@ -17,6 +17,7 @@ collector is for the few cycles, and only costs time in a large rebalance."""
 
 
 def log_to_stderr(*, verbose: bool) -> None:
+    """Sets up logging to stderr, at level DEBUG if verbose, else INFO."""
     logging.basicConfig(
         stream=sys.stderr,
         level=logging.DEBUG if verbose else logging.INFO,
@@ -26,8 +27,8 @@ def log_to_stderr(*, verbose: bool) -> None:
 
 
 def freeze_gc() -> None:
-    """Freezes the objects that start-up made, so that later collections are short. Not called before clients are
-    served."""
+    """Exempts the objects that start-up made from garbage collection (gc.freeze), so that later collections are short.
+    Called once clients are served."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(_COLLECT_AFTER)
@@ -35,7 +36,8 @@ def freeze_gc() -> None:
 
 
 def log_fault(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """Logs errors of the event loop itself in one line, such as a process without descriptors."""
+    """Logs an error of the event loop itself in one line, such as a process without file descriptors: an asyncio
+    exception handler."""
     log.error("loop %s error=%r", context.get("message"), context.get("exception"))
 
 
@@ -50,7 +52,8 @@ def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
 
 
 def allow_many_files() -> None:
-    """Raises the limit of descriptors to the hard limit: the common default of 1,024 is too low for a server."""
+    """Raises the process's soft limit of file descriptors to the hard limit: the common default of 1,024 is too low for
+    a server."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     with contextlib.suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))

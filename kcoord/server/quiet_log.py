@@ -10,7 +10,9 @@ _MAX_LINES: Final = 20
 
 
 class RateLimitedLog:
-    """Logs at most one line of each kind, and at most `most` lines of all kinds, per period."""
+    """A logger with a rate limit: at most one line of each kind, and at most `most` lines of all kinds, per period of
+    `seconds`.
+    """
 
     def __init__(self, log: logging.Logger, *, seconds: float, most: int = _MAX_LINES) -> None:
         self._log = log
@@ -21,7 +23,9 @@ class RateLimitedLog:
         self._suppressed: Counter[Hashable] = Counter()
 
     def log(self, level: int, kind: Hashable, form: str, *values: object) -> None:
-        """Logs the line with the number of its kind that were suppressed since the last one, or suppresses it."""
+        """Logs a line, with the number of lines of its kind that were suppressed since the last one, or
+        suppresses it.
+        """
         if time.monotonic() >= self._period_end:
             self._period_end = time.monotonic() + self._seconds
             self._logged.clear()

@@ -30,7 +30,9 @@ _BACKLOG: Final = 4096
 
 
 class Runtime(ClusterRuntime):
-    """Serves within `async with Runtime(setup) as runtime:`."""
+    """The runtime of `kcoord serve`: a ClusterRuntime with listening sockets. It serves within `async with
+    Runtime(setup) as runtime:`.
+    """
 
     def __init__(self, setup: Setup) -> None:
         authorizer = _load_authorizer(setup.rules) if setup.rules else None
@@ -47,6 +49,7 @@ class Runtime(ClusterRuntime):
 
     @property
     def bootstrap(self) -> str:
+        """The addresses of all nodes as clients' bootstrap.servers: host:port, separated by commas."""
         return ",".join(address(node) for node in self.cluster.nodes.values())
 
     async def __aenter__(self) -> Self:
@@ -64,7 +67,7 @@ class Runtime(ClusterRuntime):
         await super().__aexit__(kind, error, at)
 
     async def stop_listening(self) -> None:
-        """Stops accepting clients and closes pre-auth connections."""
+        """Stops accepting clients, and closes connections whose login is not done."""
         await self._acceptor.close()
         if self._secure_listener is not None:
             await self._secure_listener.close()
@@ -72,12 +75,17 @@ class Runtime(ClusterRuntime):
     # PreAuthHost.
 
     def admit_pre_auth(self, pre_auth: "PreAuthConnection") -> str | None:
+        """Counts a client that has connected but not logged in; returns the connection limit that it exceeds,
+        or None.
+        """
         return self._limits.add(pre_auth.address)
 
     def on_pre_auth_closed(self, pre_auth: "PreAuthConnection") -> None:
+        """Stops counting a client whose pre-auth connection has ended."""
         self._limits.remove(pre_auth.address)
 
     def answer_api_versions(self, pre_auth: "PreAuthConnection", frame: bytes) -> None:
+        """Answers an ApiVersions request that came before the login."""
         answer = self._dispatches[pre_auth.node_id].decide(
             frame, ClientSession(pre_auth.address), next(self._tickets), self.now()
         )
@@ -85,6 +93,7 @@ class Runtime(ClusterRuntime):
         pre_auth.send_api_versions(answer.pieces)
 
     def promote(self, pre_auth: "PreAuthConnection", transport: asyncio.Transport) -> Connection:
+        """Makes the connection of a client that has logged in, with its principal."""
         connection = self._connection(NodeId(pre_auth.node_id))
         connection.connection_made(transport)
         connection.client.principal = pre_auth.principal

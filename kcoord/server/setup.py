@@ -28,12 +28,12 @@ _NO_LIMIT: Final = 2**63 - 1
 
 
 class CannotServe(LocalFailure, RuntimeError):
-    """The cluster cannot start: a port is taken, a topic is invalid, or a folder cannot be used."""
+    """Raised when the cluster cannot start: a port is taken, a topic is invalid, or a folder cannot be used."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setup:
-    """The parameters of a cluster. Port 0 takes free ports; otherwise the nodes take consecutive ones."""
+    """The parameters of `kcoord serve`. Port 0 takes free ports; otherwise the nodes take consecutive ones."""
 
     host: str = "127.0.0.1"
     port: int = 0
@@ -48,7 +48,7 @@ class Setup:
 
 
 def settings_of(properties: Mapping[str, str], data_dir: Path | None) -> Settings:
-    """Parses settings from texts by name. Raises BadSetting."""
+    """Parses broker settings from properties, which are texts by Kafka's names. Raises BadSetting."""
     if data_dir is None:
         return Settings.from_properties(properties)
     # The default limit is for records that end with the process. A data dir is limited by its disk.
@@ -56,11 +56,12 @@ def settings_of(properties: Mapping[str, str], data_dir: Path | None) -> Setting
 
 
 def address(node: Node) -> str:
+    """Formats the node's address as host:port."""
     return f"[{node.host}]:{node.port}" if ":" in node.host else f"{node.host}:{node.port}"
 
 
 def bind(setup: Setup) -> list[socket.socket]:
-    """Binds one listening socket per node, all of them or none."""
+    """Binds one listening socket per node, all of them or none. Raises CannotServe."""
     if setup.port + setup.brokers - 1 > _LAST_PORT:
         raise CannotServe(f"{setup.brokers} brokers from port {setup.port} on do not fit below {_LAST_PORT + 1}")
     bound: list[socket.socket] = []
@@ -84,7 +85,9 @@ def close_all(sockets: Sequence[socket.socket]) -> None:
 
 
 def make_cluster(setup: Setup, ports: Sequence[int], now_ms: int) -> Cluster:
-    """Makes a cluster with a node for each port, the given topics, and those of the data dir. Raises CannotServe."""
+    """Makes the cluster with a node for each port, the given topics, and those of the data folder. Raises
+    CannotServe.
+    """
     if setup.data_dir is None:
         from kcoord.storage.spill_store import SpillStores
 
@@ -185,6 +188,7 @@ def _fresh_cluster_id() -> str:
 
 
 def fresh_session_id() -> int:
+    """Returns a random id for a fetch session."""
     return int.from_bytes(os.urandom(4)) % (2**31 - 2) + 1
 
 

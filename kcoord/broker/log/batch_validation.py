@@ -36,7 +36,7 @@ MOST_RECORD_ERRORS: Final = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogSettings:
-    """The topic settings that a log uses, under Kafka's names and with its defaults."""
+    """The topic settings that a partition's log uses, with Kafka's names and defaults."""
 
     segment_bytes: int = 1024**3
     segment_ms: int = 7 * 86_400_000
@@ -52,7 +52,7 @@ class LogSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordError:
-    """The error of the record at this index in its batch."""
+    """The error of one record in a refused batch; `index` is the record's position in the batch."""
 
     index: int
     message: str
@@ -60,6 +60,10 @@ class RecordError:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refused:
+    """The error of a request that a partition log rejects, such as a batch that fails validation or an offset out of
+    range.
+    """
+
     error: ErrorCode
     message: str
     record_errors: tuple[RecordError, ...] = ()
@@ -67,7 +71,9 @@ class Refused:
 
 
 class Admitted(NamedTuple):
-    """The largest timestamp that an admitted batch gets, and which of its records are newer than all before them."""
+    """A batch that passed validation and may be appended: the largest timestamp that it gets, and its running maxima,
+    which are the records that are newer than all before them.
+    """
 
     max_timestamp: int
     maxima: RunningMaxima
@@ -75,7 +81,9 @@ class Admitted(NamedTuple):
 
 @dataclass(slots=True, kw_only=True)
 class Allowance:
-    """The budget of all batches of one request. What a refused batch has used stays used."""
+    """The budget of one Produce request: how many records, headers and decompressed bytes its batches may still use. A
+    refused batch uses it up, too.
+    """
 
     records: int = 500_000
     headers: int = 500_000
@@ -83,12 +91,12 @@ class Allowance:
     effort: Effort = field(default_factory=Effort)
 
     def set_to(self, left: "Allowance") -> None:
-        """Have left what this one has."""
+        """Copies what is left of another budget."""
         self.records, self.headers = left.records, left.headers
         self.decompressed_bytes = left.decompressed_bytes
 
     def decompress(self, batch: Batch) -> Slices[bytes]:
-        """Decompresses the batch's records if the allowance suffices. Raises CorruptBatch."""
+        """Decompresses the batch's records if the budget suffices, and charges them to it. Raises CorruptBatch."""
         try:
             plain = yield from decompress(batch, limit=self.decompressed_bytes)
         except CorruptBatch as bad:
@@ -102,7 +110,9 @@ class Allowance:
         return plain
 
     def scan(self, batch: Batch) -> Slices[tuple[bytes, RecordScan, RunningMaxima]]:
-        """Decompresses and scans the batch's records if the allowance suffices. Raises CorruptBatch."""
+        """Decompresses and scans the batch's records if the budget suffices, and charges them to it. Returns the plain
+        bytes, the scan and the running maxima. Raises CorruptBatch.
+        """
         plain, effort = (yield from self.decompress(batch)), self.effort
         yield from effort.spend(_BATCH + len(plain) // _KIBIBYTE)
         scanner = RecordScanner(plain, batch.header.record_count, max_headers=self.headers)
@@ -115,7 +125,9 @@ class Allowance:
 
 
 def admit(batch: Batch, settings: LogSettings, now_ms: int, allowance: Allowance) -> Slices[Admitted | Refused]:
-    """Decides whether the log may append the batch, or returns why it may not."""
+    """Validates a producer's batch as Kafka does, without appending it; returns Refused with the error if the log must
+    not append it.
+    """
     if refused := _check_batch(batch, settings):
         return refused
     try:

@@ -11,27 +11,34 @@ UNKNOWN = -1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpochEnd:
-    """The answer of OffsetForLeaderEpoch; -1 and -1 for an epoch that the log does not know."""
+    """The answer to OffsetForLeaderEpoch for one partition: a leader epoch and the offset at which it ends; -1 and -1
+    for an epoch that the log does not know.
+    """
 
     leader_epoch: int
     end_offset: int
 
 
 class LeaderEpochs:
+    """The leader epochs of a partition log and the offset at which each begins (Kafka's LeaderEpochFileCache)."""
+
     def __init__(self, epochs: Sequence[tuple[int, int]]) -> None:
         """`epochs` are epochs and their first offsets, the current one last."""
         self._epochs = epochs
 
     @property
     def current(self) -> int:
+        """The latest leader epoch."""
         return self._epochs[-1][0]
 
     def at(self, offset: int) -> int:
-        """Returns the epoch of this offset; -1 if that is not known."""
+        """Returns the leader epoch of the record at this offset; -1 if that is not known."""
         return next((epoch for epoch, first in reversed(self._epochs) if first <= offset), UNKNOWN)
 
     def end_of(self, epoch: int, *, start_offset: int, end_offset: int) -> EpochEnd:
-        """Returns where this epoch ends in a log of these bounds: where the next one begins, or where the log ends."""
+        """Returns the end of a leader epoch in a log with these first and end offsets: where the next epoch begins, or
+        where the log ends.
+        """
         if epoch == self.current:
             return EpochEnd(leader_epoch=epoch, end_offset=end_offset)
         if not 0 <= epoch < self.current:

@@ -42,7 +42,9 @@ _WITHOUT_START_OFFSET = {ErrorCode.message_too_large, ErrorCode.record_list_too_
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Appended:
-    """The position of an appended batch; for a duplicate, that of the original."""
+    """The offsets that an appended batch got; for a producer's duplicate, those of the original batch. `start_offset`
+    is the log start offset.
+    """
 
     base_offset: int
     last_offset: int
@@ -53,7 +55,9 @@ class Appended:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recovered:
-    """The state of a recovered log. `epochs` are leader epochs and their first offsets, the current one last."""
+    """The state of a partition log that was recovered from disk, from which PartitionLog continues. `epochs` are leader
+    epochs and their first offsets, the current one last.
+    """
 
     segments: Sequence[Segment]
     start_offset: int
@@ -62,6 +66,10 @@ class Recovered:
 
 
 class PartitionLog:
+    """The log of one partition (Kafka's UnifiedLog): its segments of record batches, idempotent producers and leader
+    epochs.
+    """
+
     is_failed = False
 
     def __init__(
@@ -89,30 +97,33 @@ class PartitionLog:
 
     @property
     def end_offset(self) -> int:
+        """The log end offset, which the next record gets; with one replica it is also the high watermark."""
         return self._segments[-1].next_offset
 
     @property
     def appended_ms(self) -> int:
-        """When the last batch was appended."""
+        """When the last batch was appended, in milliseconds since the epoch."""
         return self._segments[-1].modified_ms
 
     @property
     def segments(self) -> Sequence[Segment]:
-        """The oldest first; all but the last are closed."""
+        """The log's segments, the oldest first; all but the last (active) one are closed."""
         return self._segments
 
     @property
     def size(self) -> int:
-        """The bytes of all segments."""
+        """The size of all segments in bytes."""
         return self._end_position - self._segments[0].log_position
 
     def admit(self, batch: Batch, now_ms: int, allowance: Allowance) -> Slices[Admitted | Refused]:
-        """Validates the batch as Kafka does, without changing anything."""
+        """Validates a producer's batch as Kafka does, without changing anything. Its result is passed to `append`."""
         admitted = yield from admit(batch, self.settings, now_ms, allowance)
         return self._with_start_offset(admitted) if isinstance(admitted, Refused) else admitted
 
     def append(self, batch: Batch, admitted: Admitted, now_ms: int) -> Appended | Refused:
-        """Appends an admitted batch and sets its broker fields; nothing changes if it is refused."""
+        """Appends an admitted batch at the log's end, and sets its offset and leader epoch; nothing changes if it is
+        refused.
+        """
         match self._check_producer(batch.header):
             case Refused() as refused:
                 return refused
@@ -125,8 +136,8 @@ class PartitionLog:
             return _storage_error("written", error)
 
     def append_internal(self, batches: Sequence[Batch], now_ms: int) -> int | Refused:
-        """Appends batches that this process made, without validation, in one write: all or none. Returns how many
-        bytes.
+        """Appends batches that this process made, such as those of __consumer_offsets, without validation, in one
+        write: all or none. Returns how many bytes.
         """
         size = sum([batch.header.size for batch in batches])
         try:
@@ -137,7 +148,7 @@ class PartitionLog:
         return size
 
     def read(self, offset: int, *, max_bytes: int, min_one_batch: bool = False) -> bytes | Refused:
-        """Reads whole batches from the one with this offset on; nothing at the log's end.
+        """Reads whole batches, beginning with the one that holds this offset; returns nothing at the log's end.
 
         With min_one_batch the first batch is read even if it alone is larger than max_bytes.
         """
@@ -151,24 +162,27 @@ class PartitionLog:
             return _storage_error("read", error)
 
     def read_internal(self, offset: int, *, max_bytes: int) -> bytes:
-        """Reads at least one batch, for use in this process. Raises CorruptSegment, or OSError where the
-        storage fails.
+        """Reads at least one batch from this offset on, for use in this process. Raises CorruptSegment, or OSError
+        where the storage fails.
         """
         return self._read(offset, max_bytes, min_one_batch=True)
 
     def offset_for_timestamp(self, timestamp: int, effort: Effort) -> Slices[TimestampOffset | None]:
-        """Finds the first record that is not older than this. Raises OSError if the records cannot be read."""
+        """Finds the first record whose timestamp is not older than this; None if there is none. The search counts its
+        work in `effort` and yields between slices. Raises OSError if the records cannot be read.
+        """
         return first_not_older(self._segments, timestamp, self.start_offset, effort)
 
     def offset_of_max_timestamp(self, effort: Effort) -> Slices[TimestampOffset | None]:
-        """Finds the first record with the largest timestamp; None in an empty log. Raises OSError if records cannot be
-        read.
+        """Finds the first record with the largest timestamp; None in an empty log. The search counts its work in
+        `effort` and yields between slices. Raises OSError if records cannot be read.
         """
         newest = yield from newest_time(self._segments, self.start_offset, effort)
         return (yield from first_not_older(self._segments, newest, self.start_offset, effort))
 
     @property
     def leader_epoch(self) -> int:
+        """The current leader epoch."""
         return self._epochs.current
 
     @property
@@ -177,10 +191,13 @@ class PartitionLog:
         return self._epochs.at(self.start_offset)
 
     def end_offset_for_epoch(self, leader_epoch: int) -> EpochEnd:
+        """Returns the end offset of a leader epoch, for OffsetForLeaderEpoch."""
         return self._epochs.end_of(leader_epoch, start_offset=self.start_offset, end_offset=self.end_offset)
 
     def delete_records(self, before_offset: int, now_ms: int) -> int | Refused:
-        """Moves the log's start to this offset, or to its end. Returns the new start offset."""
+        """Moves the log start offset to `before_offset` (-1 for the high watermark) and deletes segments below it, for
+        DeleteRecords. Returns the new start offset.
+        """
         if self.settings.is_compacted and not self.settings.is_deletable:
             return Refused(error=ErrorCode.policy_violation, message="cleanup.policy has no delete")
         if before_offset == HIGH_WATERMARK:
@@ -199,7 +216,8 @@ class PartitionLog:
         return self.start_offset
 
     def enforce_retention(self, now_ms: int) -> int:
-        """Deletes the oldest segments that are too much or too old (UnifiedLog.deleteOldSegments). Returns how many.
+        """Deletes the oldest segments beyond retention.bytes and retention.ms (UnifiedLog.deleteOldSegments). Returns
+        how many.
 
         Raises OSError if records cannot be read, or if a new segment cannot be created.
         """
@@ -209,20 +227,20 @@ class PartitionLog:
         return oversize + self._delete_segments(self._count_expired(now_ms), now_ms)
 
     def expire_producers(self, now_ms: int, expiration_ms: int) -> int:
-        """Removes producers that were silent for so long. Returns how many."""
+        """Removes idempotent producers that have been silent for `expiration_ms`. Returns how many."""
         return self.producers.expire(now_ms, expiration_ms)
 
     def close_active(self, now_ms: int) -> None:
-        """Rolls to a new segment, so that all records are in closed ones. Raises OSError."""
+        """Rolls to a new active segment, so that all records are in closed ones. Raises OSError."""
         if self._segments[-1].size:
             self._roll(now_ms)
 
     def make_replacement(self) -> Store:
-        """Creates a store for batches that will replace the oldest segments. Raises OSError."""
+        """Creates a store into which compaction writes what remains of the oldest segments. Raises OSError."""
         return self._storage.make_replacement(self._base_offsets[0])
 
     def replace_segments(self, count: int, replacement: Store, now_ms: int) -> None:
-        """Replaces the oldest `count` segments, all of them closed, by one.
+        """Replaces the oldest `count` segments, all of them closed, by their compacted replacement.
 
         The replacement has some of their batches, in order, with their offsets. If OSError is raised, the log is
         unchanged.
@@ -241,12 +259,12 @@ class PartitionLog:
         self._base_offsets[:count] = [segment.base_offset]
 
     def close(self) -> None:
-        """Closes all segments; the log is not used again."""
+        """Closes all segments of the log; the log is not used again."""
         for segment in self._segments:
             segment.close()
 
     def delete(self) -> None:
-        """Deletes all records; the log is not used again."""
+        """Deletes all records of the log from the storage; the log is not used again."""
         self.close()
         self._storage.delete()
 

@@ -28,6 +28,10 @@ MAX_PRODUCERS = 10_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppendedBatch:
+    """A batch that an idempotent producer has appended: its sequence numbers, its offsets, and its timestamp in
+    milliseconds.
+    """
+
     first_sequence: int
     last_sequence: int
     base_offset: int
@@ -37,7 +41,7 @@ class AppendedBatch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fenced:
-    """Why a batch of an idempotent producer is refused."""
+    """The error of an idempotent producer's batch whose epoch or sequence number is wrong."""
 
     error: ErrorCode
     message: str
@@ -45,17 +49,24 @@ class Fenced:
 
 @dataclass(slots=True, kw_only=True)
 class Producer:
+    """An idempotent producer's state in one partition: its epoch and its last five batches (Kafka's
+    ProducerStateEntry).
+    """
+
     epoch: int
     last_timestamp: int
     batches: deque[AppendedBatch] = field(default_factory=lambda: deque(maxlen=NUM_BATCHES_TO_RETAIN))
 
     @property
     def last_sequence(self) -> int:
+        """The last sequence number that was appended; -1 before the first."""
         return self.batches[-1].last_sequence if self.batches else NO_SEQUENCE
 
 
 class Producers:
-    """The producers of one partition, the longest silent first. `max_producers` bounds their memory."""
+    """The idempotent producers of one partition (Kafka's ProducerStateManager), the longest silent first. The longest
+    silent one is dropped beyond `max_producers`.
+    """
 
     def __init__(self, *, max_producers: int = MAX_PRODUCERS) -> None:
         self.max_producers = max_producers
@@ -65,15 +76,17 @@ class Producers:
         return len(self._by_id)
 
     def items(self) -> ItemsView[int, Producer]:
-        """Returns all producers by id."""
+        """Returns all producers by producer id."""
         return self._by_id.items()
 
     def restore(self, producer_id: int, producer: Producer) -> None:
-        """Adds a producer from a snapshot."""
+        """Adds a producer's state from a snapshot file at start-up."""
         self._by_id[producer_id] = producer
 
     def check(self, header: BatchHeader) -> AppendedBatch | Fenced | None:
-        """Returns the batch that this one duplicates, why it is refused, or None if it may be appended."""
+        """Checks the sequence of a batch to append. Returns the batch that it duplicates, or the error, or None if it
+        may be appended.
+        """
         producer = self._by_id.get(header.producer_id)
         known_epoch = producer.epoch if producer else NO_EPOCH
         if header.producer_epoch < known_epoch:
@@ -92,7 +105,7 @@ class Producers:
         return _check_sequence(header, producer)
 
     def add(self, header: BatchHeader, *, base_offset: int, timestamp: int) -> None:
-        """Adds a batch that was appended."""
+        """Adds a batch that was appended to its producer's state."""
         producer = self._by_id.pop(header.producer_id, None)
         if producer is None or producer.epoch != header.producer_epoch:
             producer = Producer(epoch=header.producer_epoch, last_timestamp=timestamp)
@@ -111,7 +124,7 @@ class Producers:
             del self._by_id[next(iter(self._by_id))]
 
     def expire(self, now_ms: int, expiration_ms: int) -> int:
-        """Removes producers that were silent for so long. Returns how many."""
+        """Removes producers whose last record is older than `expiration_ms`. Returns how many."""
         # The time of their records counts, not of their arrival (ProducerStateManager.isProducerExpired).
         silent = [id_ for id_, producer in self._by_id.items() if now_ms - producer.last_timestamp >= expiration_ms]
         for id_ in silent:

@@ -43,10 +43,14 @@ _STEP = struct.Struct(">qi11xi8xq")  # Fields of a header: base offset, length, 
 
 
 class CorruptSegment(CorruptData, OSError):
-    """The bytes of a segment are not what was appended."""
+    """Raised when the bytes of a segment are not what was appended: corrupt or truncated batches."""
 
 
 class Segment:
+    """A segment of a partition log: the batches of one `.log` file in a store, with a sparse index of offsets and
+    timestamps in memory.
+    """
+
     def __init__(self, base_offset: int, *, log_position: int, created_ms: int, store: Store) -> None:
         self.base_offset = base_offset
         self.next_offset = base_offset
@@ -65,7 +69,9 @@ class Segment:
 
     @classmethod
     def closed(cls, base_offset: int, *, next_offset: int, log_position: int, modified_ms: int, store: Store) -> Self:
-        """Makes a segment that existed before and takes no more batches; it has all offsets up to `next_offset`."""
+        """Makes a segment from the bytes of an earlier run that takes no more batches; `next_offset` is where the next
+        segment begins.
+        """
         segment = cls(base_offset, log_position=log_position, created_ms=modified_ms, store=store)
         segment.next_offset = next_offset
         segment._is_indexed = False
@@ -73,7 +79,9 @@ class Segment:
 
     @classmethod
     def active(cls, base_offset: int, *, log_position: int, created_ms: int, modified_ms: int, store: Store) -> Self:
-        """Makes a segment that existed before and takes more batches. Raises CorruptSegment, OSError."""
+        """Makes a segment from the bytes of an earlier run to which batches will be appended. Reads all its headers.
+        Raises CorruptSegment, OSError.
+        """
         segment = cls(base_offset, log_position=log_position, created_ms=created_ms, store=store)
         segment.modified_ms = modified_ms
         segment.next_offset = segment._make_index()
@@ -81,10 +89,12 @@ class Segment:
 
     @property
     def size(self) -> int:
+        """The size of the segment's batches in bytes."""
         return self.store.size
 
     @property
     def max_timestamp(self) -> int:
+        """The largest timestamp of the segment's records in milliseconds; -1 without records."""
         if not self._is_indexed:
             self._build_index_once()
         return self._timestamps_so_far[-1] if self._timestamps_so_far else NO_TIMESTAMP
@@ -99,8 +109,8 @@ class Segment:
         now_ms: int,
         maxima: RunningMaxima | None = None,
     ) -> None:
-        """Appends the batch at the next offset and sets its broker fields. If the store raises OSError, nothing has
-        changed.
+        """Appends a batch at the next offset, and sets its offset, leader epoch and timestamp. If the store raises
+        OSError, nothing has changed.
         """
         header, position = batch.header, self.store.size
         stamped = bytearray(batch.data)
@@ -115,8 +125,8 @@ class Segment:
         self.modified_ms = now_ms
 
     def append_all(self, batches: Sequence[Batch], *, leader_epoch: int, now_ms: int) -> None:
-        """Appends batches that only lack their offsets, in one write. If the store raises OSError, nothing
-        has changed.
+        """Appends batches of this process, which get their offsets and leader epoch, in one write. If the store raises
+        OSError, nothing has changed.
         """
         content = bytearray().join([batch.data for batch in batches])
         position, next_offset = 0, self.next_offset
@@ -133,39 +143,43 @@ class Segment:
         self.modified_ms = now_ms
 
     def close(self) -> None:
-        """Closes the store; the segment is not used again."""
+        """Closes the segment's store; the segment is not used again."""
         self.is_closed = True
         self.store.close()
 
     def delete(self) -> None:
-        """Deletes the store."""
+        """Deletes the segment's store; the segment is not used again."""
         self.is_closed = True
         self.store.delete()
 
     def position_of(self, offset: int) -> int:
-        """Returns where the first batch begins that ends at this offset or later; the segment's end if none does."""
+        """Returns the byte position of the first batch that ends at this offset or later; the segment's end if there is
+        none.
+        """
         found = self._find(offset)
         return found[0] if found else self.size
 
     def batch_size(self, position: int) -> int:
-        """Returns the size of the batch at this position."""
+        """Returns the size in bytes of the batch at this byte position."""
         return read_header(self.store.read(position, HEADER_SIZE)).size
 
     def whole_batches(self, position: int, max_bytes: int) -> bytes:
-        """Reads the batches from this position on that fit."""
+        """Reads as many whole batches as fit into `max_bytes`, from this byte position on."""
         end = position + max_bytes
         if end < self.size:
             end = self._last_end(end)
         return self.store.read(position, end - position)
 
     def batch_holding(self, offset: int) -> Batch | None:
-        """Returns the first batch that ends at this offset or later."""
+        """Returns the batch with this offset, or the next one if the offset was compacted away; None at the segment's
+        end.
+        """
         found = self._find(offset)
         return self._read_batch(*found) if found else None
 
     def batches_reaching(self, timestamp: int, *, from_offset: int) -> Iterator[tuple[Batch, RunningMaxima | None]]:
-        """Yields the batches, from the one with this offset on, that have a record not older than this. Large batches
-        come with their running maxima, where these are known.
+        """Yields the batches, from the one with `from_offset` on, that have a record not older than this timestamp.
+        Large batches come with their running maxima, where these are known.
         """
         first = max(self._entry_of(from_offset), bisect_left(self._timestamps_so_far, timestamp))
         for entry in range(first, len(self._positions)):
@@ -176,7 +190,7 @@ class Segment:
                     yield self._read_batch(position, header), self._maxima.get(position)
 
     def max_timestamp_from(self, offset: int) -> int:
-        """Returns the largest timestamp of the batches that begin at this offset or later."""
+        """Returns the largest timestamp of the batches that begin at this offset or later; -1 if there are none."""
         entry = self._entry_of(offset)
         if not self._positions:
             return NO_TIMESTAMP
@@ -184,7 +198,9 @@ class Segment:
         return max([*within, *self._timestamps[entry + 1 :]], default=NO_TIMESTAMP)
 
     def headers(self) -> Iterator[tuple[int, BatchHeader]]:
-        """Yields the position and the header of each batch, read from the store. Raises CorruptSegment, OSError."""
+        """Yields the byte position and the header of each batch, read from the store. Raises CorruptSegment,
+        OSError.
+        """
         for position, ahead, at in self._steps():
             yield position, read_header(ahead, at)
 

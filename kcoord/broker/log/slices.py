@@ -29,7 +29,9 @@ SMALL_BYTES: Final = 1 << 20
 
 
 class Decompression(NamedTuple):
-    """A batch to decompress separately: it takes long, and memory up to twice its limit."""
+    """A batch to decompress separately, because it takes long, and memory up to twice its limit in bytes. A request
+    that is decided in slices yields it, and its driver runs it, in another thread if it can.
+    """
 
     batch: Batch
     limit: int
@@ -43,7 +45,9 @@ Slices = Generator[Decompression | None, bytes | None, T]
 
 
 class Effort:
-    """Counts the work since the last yield."""
+    """Counts the units of work (records, headers, kibibytes) that a long request has done since it last yielded, so
+    that it is decided in slices and other requests run in between.
+    """
 
     __slots__ = ("_left",)
 
@@ -52,11 +56,11 @@ class Effort:
 
     @property
     def left(self) -> int:
-        """The work that may still be done in this slice, at least one unit."""
+        """The units of work that may still be done before the next yield, at least one."""
         return max(self._left, 1)
 
     def spend(self, units: int) -> Slices[None]:
-        """Counts work, and yields if the slice is used up."""
+        """Counts work that was done, and yields to other requests if the slice is used up."""
         self._left -= units
         if self._left <= 0:
             self._left = SLICE
@@ -64,7 +68,8 @@ class Effort:
 
 
 def decompress(batch: Batch, *, limit: int) -> Slices[bytes]:
-    """Decompresses the batch's records: at once if they are small, else by the driver of the generator.
+    """Decompresses the batch's records, up to `limit` bytes: at once if they are small, else by yielding a
+    Decompression for the driver to run.
 
     Raises CorruptBatch.
     """

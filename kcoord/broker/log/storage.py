@@ -19,13 +19,14 @@ if TYPE_CHECKING:
 
 
 class Store(Protocol):
-    """Bytes that grow at their end."""
+    """The bytes of one log segment, which grow at their end: a file, or memory."""
 
     @property
-    def size(self) -> int: ...
+    def size(self) -> int:
+        """The size in bytes."""
 
     def append(self, content: bytearray) -> None:
-        """Appends all of it; if that fails, nothing of it."""
+        """Appends all of these bytes; if that fails, none of them."""
 
     def read(self, position: int, size: int) -> bytes:
         """Reads so many bytes from this position on, fewer where the store ends."""
@@ -34,37 +35,44 @@ class Store(Protocol):
         """Cuts the store to its first `size` bytes."""
 
     def close(self) -> None:
-        """Releases files and memory; the store is not used again."""
+        """Releases the store's file or memory; the store is not used again."""
 
     def delete(self) -> None:
         """Closes the store and deletes its bytes."""
 
 
 class LogStorage(Protocol):
-    """The storage of one log: its segments, its start offset, its replacements."""
+    """The storage of one partition's log: creates, replaces and deletes the stores of its segments, and persists its
+    start offset.
+    """
 
     def make_segment(self, base_offset: int, producers: "Producers") -> Store:
-        """Creates a store for a new segment; `producers` are those of all batches before it."""
+        """Creates a store for a new segment. `producers` are the idempotent producers of all batches before it, for a
+        snapshot.
+        """
 
     def persist_start_offset(self, offset: int) -> None:
-        """Persists where the log begins, whatever its first segment holds."""
+        """Persists the log start offset, which may lie within the first segment after DeleteRecords."""
 
     def make_replacement(self, base_offset: int) -> Store:
-        """Creates a store for a replacement of segments, of which the first begins at this offset."""
+        """Creates a store for the compacted replacement of segments, of which the first begins at this offset."""
 
     def replace(self, replaced: Sequence[Store], replacement: Store, end_offset: int) -> None:
-        """Replaces these stores atomically, even if the process is killed meanwhile.
+        """Replaces the stores of old segments by their compacted replacement, atomically even if the process is killed
+        meanwhile.
 
         `end_offset` is where the next segment begins. If OSError is raised, nothing has changed.
         """
 
     def delete(self) -> None:
-        """Deletes the log. Its segments are closed."""
+        """Deletes the partition's log. Its segments are closed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredTopic:
-    """The persisted description of a topic. `replicas` are the nodes of each partition."""
+    """The persisted description of a topic. `replicas` are the node ids of each partition, `overrides` the topic's
+    settings.
+    """
 
     name: str
     topic_id: UUID
@@ -73,34 +81,35 @@ class StoredTopic:
 
 
 class Storage(Protocol):
-    """The storage of a cluster: its topics, logs and producer ids."""
+    """The storage of a cluster: persists its topics, partition logs and producer ids."""
 
     def make_log(self, name: str, topic_id: UUID) -> LogStorage:
-        """Creates the storage for a new partition's log, called `<topic>-<partition>`."""
+        """Creates the storage of a new partition's log; `name` is `<topic>-<partition>`."""
 
     def persist_topic(self, topic: StoredTopic) -> None:
-        """Persists a topic that is new or has changed."""
+        """Persists the description of a topic that is new or has changed."""
 
     def revert_topic(self) -> None:
-        """Reverts the last `persist_topic`."""
+        """Reverts the last `persist_topic`, because the logs of the topic's partitions could not be created."""
 
-    def forget_topic(self, topic_id: UUID) -> None: ...
+    def forget_topic(self, topic_id: UUID) -> None:
+        """Deletes the persisted description of a topic."""
 
     def persist_producer_ids(self, end: int) -> None:
-        """Persists that producer ids below this may be in use."""
+        """Persists that producer ids below `end` may have been given to producers."""
 
     def sync(self) -> None:
         """Makes everything that was persisted and appended as durable as the settings demand."""
 
     def close(self) -> None:
-        """Closes the storage. All logs are closed."""
+        """Closes the storage of the cluster, whose logs are closed already."""
 
 
 MakeStore = Callable[[], Store]
 
 
 class MemoryStore:
-    """A store in memory, for tests."""
+    """A segment's bytes in memory, for tests."""
 
     def __init__(self) -> None:
         self._bytes = bytearray()
@@ -119,9 +128,11 @@ class MemoryStore:
         del self._bytes[size:]
 
     def close(self) -> None:
+        """Drops the bytes."""
         self._bytes.clear()
 
     def delete(self) -> None:
+        """Drops the bytes."""
         self.close()
 
 
@@ -147,28 +158,31 @@ class _EphemeralLog:
 
 
 class EphemeralStorage:
-    """Storage that ends with the process."""
+    """Storage of a cluster whose data ends with the process: nothing is persisted. `make_store` makes the store of each
+    segment.
+    """
 
     def __init__(self, make_store: MakeStore = MemoryStore) -> None:
         self._log = _EphemeralLog(make_store)
 
     def make_log(self, name: str, topic_id: UUID) -> LogStorage:
+        """Returns storage that makes a new store for each segment of the log, and persists nothing."""
         return self._log
 
     def persist_topic(self, topic: StoredTopic) -> None:
-        pass
+        """Does nothing: topics end with the process."""
 
     def revert_topic(self) -> None:
-        pass
+        """Does nothing: topics are not persisted."""
 
     def forget_topic(self, topic_id: UUID) -> None:
-        pass
+        """Does nothing: topics are not persisted."""
 
     def persist_producer_ids(self, end: int) -> None:
-        pass
+        """Does nothing: producer ids end with the process."""
 
     def sync(self) -> None:
-        pass
+        """Does nothing: there is nothing on disk."""
 
     def close(self) -> None:
-        pass
+        """Does nothing: there is nothing to close."""

@@ -21,7 +21,7 @@ from kcoord.protocol.records.record_scan import RunningMaxima
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimestampOffset:
-    """The answer of ListOffsets to a time."""
+    """The record that ListOffsets finds by time: its timestamp in milliseconds, offset and leader epoch."""
 
     timestamp: int
     offset: int
@@ -31,7 +31,9 @@ class TimestampOffset:
 def first_not_older(
     segments: Sequence[Segment], timestamp: int, start_offset: int, effort: Effort
 ) -> Slices[TimestampOffset | None]:
-    """Finds the first record that is not older than this."""
+    """Finds the first record of the log whose timestamp is not older than this; None if there is none. Records below
+    `start_offset` do not count. The search counts its work in `effort` and yields between slices.
+    """
     for segment in tuple(segments):
         _ensure_not_deleted(segment, segments)
         if segment.max_timestamp < timestamp:
@@ -45,7 +47,9 @@ def first_not_older(
 
 
 def newest_time(segments: Sequence[Segment], start_offset: int, effort: Effort) -> Slices[int]:
-    """Returns the largest timestamp of all segments."""
+    """Returns the largest timestamp of all records from `start_offset` on, in milliseconds; -1 if there are none. The
+    search counts its work in `effort` and yields between slices.
+    """
     newest = NO_TIMESTAMP
     for segment in tuple(segments):
         _ensure_not_deleted(segment, segments)

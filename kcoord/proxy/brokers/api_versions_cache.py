@@ -29,14 +29,16 @@ _SOFTWARE: Final = {"client_software_name": "kcoord", "client_software_version":
 
 
 class CachedApiVersions(NamedTuple):
-    """A broker's answer to ApiVersions."""
+    """A broker's cached response to ApiVersions, for clients that have not logged in yet."""
 
     endpoint: Endpoint
     frame: bytes
     """The answer without its length; its correlation id is meaningless."""
 
     def response_to(self, correlation_id: int, api_version: int, limits: Limits) -> bytes:
-        """Returns the answer for a client's request, with its length."""
+        """Returns the response frame, with its length, to a client's ApiVersions request, its ranges intersected with
+        `limits`.
+        """
         return framed(
             [
                 correlation_id.to_bytes(4, signed=True),
@@ -51,14 +53,16 @@ class _Fetch(NamedTuple):
 
 
 class ApiVersionsCache:
-    """Fetches and caches ApiVersions answers by endpoint and version."""
+    """Fetches brokers' responses to ApiVersions and caches them for some seconds, by endpoint and version."""
 
     def __init__(self, setup: "ProxySetup") -> None:
         self._setup = setup
         self._fetches: dict[tuple[Endpoint, int], _Fetch] = {}
 
     async def fetch(self, endpoints: Iterable[Endpoint], api_version: int) -> CachedApiVersions:
-        """Returns the answer of the first endpoint that answers this version of ApiVersions. Raises CannotConnect."""
+        """Returns the response, cached or fresh, of the first endpoint that answers this version of ApiVersions. Raises
+        CannotConnect.
+        """
         failure = CannotConnect("nobody to ask")
         for endpoint in endpoints:
             try:
@@ -68,6 +72,7 @@ class ApiVersionsCache:
         raise failure
 
     async def end(self) -> None:
+        """Cancels the fetches that are running, when the proxy stops."""
         tasks = [fetch.task for fetch in self._fetches.values()]
         for task in tasks:
             task.cancel()

@@ -26,7 +26,9 @@ Side = TypeVar("Side", bound=asyncio.Protocol)
 async def connect(
     endpoint: Endpoint, security: Security, side: Side, *, client_id: str, request_timeout: float
 ) -> Side:
-    """Connects the protocol `side` to a broker, logged in. Raises CannotConnect, with a message of one line."""
+    """Connects to a broker, over TLS and with a SASL login as `security` demands, and returns `side`, the protocol that
+    then has the connection. Raises CannotConnect, with a message of one line.
+    """
     if security.sasl is None:
         return await _connect(endpoint, security, side, request_timeout)
     async with _within(endpoint, request_timeout):
@@ -41,7 +43,9 @@ async def connect(
 async def open_connection(
     endpoint: Endpoint, security: Security, *, client_id: str, request_timeout: float
 ) -> "BrokerConnection":
-    """Opens a connection for the proxy's own requests, logged in. Raises CannotConnect, with a message of one line."""
+    """Opens a connection to a broker for the proxy's own requests, over TLS and with a SASL login as `security`
+    demands. Raises CannotConnect, with a message of one line.
+    """
     connection = await _connect(endpoint, security, BrokerConnection(endpoint, client_id), request_timeout)
     if security.sasl:
         try:
@@ -54,7 +58,7 @@ async def open_connection(
 
 
 class BrokerConnection(asyncio.Protocol):
-    """A connection for the proxy's own requests, one at a time."""
+    """A connection to a broker for the proxy's own requests, one at a time."""
 
     def __init__(self, endpoint: Endpoint, client_id: str) -> None:
         self.endpoint = endpoint
@@ -66,11 +70,14 @@ class BrokerConnection(asyncio.Protocol):
 
     @property
     def transport(self) -> asyncio.Transport:
+        """The transport; the connection must have been made."""
         assert self._transport is not None
         return self._transport
 
     async def request(self, api_key: int, api_version: int, **values: Any) -> Any:
-        """Sends a request and returns kio's response. Raises CannotConnect or Disconnected."""
+        """Sends a request with these field values and returns kio's response entity. Raises CannotConnect or
+        Disconnected.
+        """
         self._correlation_id += 1
         client_codec = KioCodec(api_key, api_version)
         header = RequestHeader(api_key, api_version, self._correlation_id, self._client_id)
@@ -88,7 +95,9 @@ class BrokerConnection(asyncio.Protocol):
         return response
 
     async def exchange(self, frame: bytes) -> bytes:
-        """Sends a request frame and returns the answer, both without lengths. Raises Disconnected or BadFrame."""
+        """Sends a request frame and returns the response frame, both without lengths. Raises Disconnected or
+        BadFrame.
+        """
         if self.transport.is_closing():
             raise Disconnected(f"{self.endpoint} closed the connection")
         self._answer = asyncio.get_running_loop().create_future()
@@ -99,12 +108,14 @@ class BrokerConnection(asyncio.Protocol):
             self._answer = None
 
     def close(self) -> None:
+        """Closes the connection."""
         self.transport.abort()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
 
     def data_received(self, chunk: bytes) -> None:
+        """Splits received bytes into frames, and completes the request that awaits one."""
         for frame in self._splitter.feed(chunk):
             if self._answer and not self._answer.done():
                 self._answer.set_result(frame)
@@ -112,6 +123,7 @@ class BrokerConnection(asyncio.Protocol):
             self._fail(self._splitter.error)
 
     def connection_lost(self, error: Exception | None) -> None:
+        """Fails the request that awaits a response."""
         self._fail(Disconnected(f"{self.endpoint} closed the connection"))
 
     def _fail(self, error: Exception) -> None:

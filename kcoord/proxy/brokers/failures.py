@@ -7,7 +7,7 @@ from kcoord.proxy.forwarding.endpoints import Endpoint
 
 
 class Failure(NamedTuple):
-    """A broker that could not be reached."""
+    """One failed attempt to reach a broker, with the reason as text for the log."""
 
     endpoint: Endpoint
     reason: str
@@ -17,12 +17,12 @@ class Failure(NamedTuple):
 
     @property
     def kind(self) -> str:
-        """The reason with the endpoint masked, so that failures that differ only in that are of one kind."""
+        """The reason with the endpoint masked: failures that differ only in their endpoint are of one kind."""
         return self.reason.replace(str(self.endpoint), "…").replace(repr(self.endpoint.host), "…")
 
 
 def format_failures(failures: Sequence[Failure]) -> str:
-    """Formats each kind of failure once, in order, with the other endpoints that failed in this manner."""
+    """Formats each kind of failure once, in order, with the other endpoints that failed for the same reason."""
     kinds: dict[str, list[Failure]] = {}
     for failure in failures:
         kinds.setdefault(failure.kind, []).append(failure)
@@ -30,7 +30,7 @@ def format_failures(failures: Sequence[Failure]) -> str:
 
 
 def with_advice(failures: Sequence[Failure], suspect: Failure, advice: str) -> list[Failure]:
-    """Puts the failures of the suspect's kind first, with the advice as their reason; the others follow."""
+    """Replaces the reason of all failures of the suspect's kind by the advice, and puts them first."""
     same_kind = [each._replace(reason=f"{each.endpoint}: {advice}") for each in failures if each.kind == suspect.kind]
     return [*same_kind, *(each for each in failures if each.kind != suspect.kind)]
 

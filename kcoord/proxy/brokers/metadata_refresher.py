@@ -33,19 +33,20 @@ _REST: Final = 0.5
 
 
 class MetadataTarget(Protocol):
-    """What a refresh updates: the proxy."""
+    """What a metadata refresh updates: the proxy."""
 
     setup: "ProxySetup"
     brokers: Brokers
 
-    def on_brokers(self, named: Mapping[int, Endpoint], *, is_all: bool) -> None: ...
+    def on_brokers(self, named: Mapping[int, Endpoint], *, is_all: bool) -> None:
+        """Applies the brokers that a response has named: all of the cluster (`is_all`), or some."""
 
     def on_unreachable(self) -> None:
-        """Called when no broker has answered a refresh."""
+        """Called when no broker has answered a metadata refresh."""
 
 
 class MetadataRefresher:
-    """Refreshes metadata at an interval and on demand."""
+    """Refreshes the proxy's knowledge of the brokers by its own Metadata requests, at an interval and on demand."""
 
     def __init__(self, target: MetadataTarget) -> None:
         self.is_reachable = False
@@ -58,7 +59,9 @@ class MetadataRefresher:
         self._logged_reason: str | None = None  # the reason in the last log line of it
 
     async def begin(self) -> None:
-        """Refreshes once, then in the background. Raises CannotProxy if no broker answers, unless the proxy waits."""
+        """Refreshes metadata once, then in the background. Raises CannotProxy if no broker answers, unless the proxy is
+        set up to wait.
+        """
 
         while failures := await self._refresh():
             if not self._target.setup.waits_for_upstream:
@@ -69,13 +72,14 @@ class MetadataRefresher:
             self._task = asyncio.create_task(self._repeat())
 
     async def end(self) -> None:
+        """Stops refreshing, when the proxy stops."""
         if self._task:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
         self._hang_up()
 
     def refresh_soon(self) -> None:
-        """Requests a refresh: there is reason to think that brokers have changed."""
+        """Requests a metadata refresh out of turn: there is reason to think that brokers have changed."""
         self._wanted.set()
 
     async def _repeat(self) -> None:

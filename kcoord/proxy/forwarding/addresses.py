@@ -17,7 +17,7 @@ LAST_PORT: Final = 65535
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Changes:
-    """What an answer has changed about the known brokers."""
+    """What a response has changed about the known brokers: the ids of those that are new, moved, missing or back."""
 
     new: tuple[int, ...] = ()
     moved: tuple[int, ...] = ()
@@ -28,7 +28,9 @@ class Changes:
 
 
 class Brokers:
-    """The brokers that answers have named, with their upstream endpoints."""
+    """The registry of upstream brokers, by broker id: the endpoints that responses have named. A broker that is missing
+    from Metadata is remembered for a while.
+    """
 
     def __init__(self) -> None:
         self._endpoints: dict[int, Endpoint] = {}
@@ -36,19 +38,20 @@ class Brokers:
 
     @property
     def live(self) -> tuple[int, ...]:
-        """The brokers that are not missing, by ascending id."""
+        """The ids of the brokers that are not missing, in ascending order."""
         return tuple(sorted(self._endpoints.keys() - self._missing_since.keys()))
 
     @property
     def known(self) -> tuple[int, ...]:
+        """The ids of all remembered brokers, missing ones too, in ascending order."""
         return tuple(sorted(self._endpoints))
 
     def endpoint(self, node_id: int) -> Endpoint | None:
-        """Returns the broker's last known endpoint; None if it is not known."""
+        """Returns the broker's last known upstream endpoint; None for an unknown broker."""
         return self._endpoints.get(node_id)
 
     def update_all(self, named: Mapping[int, Endpoint], now: float) -> Changes:
-        """Applies an answer that names every broker of the cluster; an empty one is ignored."""
+        """Applies the brokers of a response that names all of the cluster; an empty one is ignored."""
         if not named:
             return Changes()
         changes = self.update(named)
@@ -57,7 +60,7 @@ class Brokers:
         return replace(changes, missing=tuple(missing))
 
     def update(self, named: Mapping[int, Endpoint]) -> Changes:
-        """Applies an answer that names some brokers."""
+        """Applies the brokers of a response that names some of them."""
         if (
             all(self._endpoints.get(node_id) == endpoint for node_id, endpoint in named.items())
             and not self._missing_since
@@ -73,7 +76,7 @@ class Brokers:
         return Changes(new=tuple(new), moved=tuple(moved), returned=tuple(returned))
 
     def forget(self, now: float) -> tuple[int, ...]:
-        """Forgets and returns the brokers that have been missing for too long."""
+        """Forgets the brokers that have been missing for too long, and returns their ids."""
         gone = [node_id for node_id, since in self._missing_since.items() if now - since >= GRACE]
         for node_id in gone:
             del self._endpoints[node_id], self._missing_since[node_id]
@@ -82,13 +85,13 @@ class Brokers:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PortNumbering:
-    """Assigns ports to brokers: a fixed one by id, or any free one."""
+    """Assigns the proxy's ports to brokers: a fixed one by broker id, or any free one."""
 
     port_base: int
     """The port of broker 0; 0 means free ports."""
 
     def port_of(self, node_id: int) -> int | None:
-        """Returns the broker's port, 0 for any free one, or None if it would be above 65535."""
+        """Returns the port for a broker: 0 for any free one, or None if it would be above 65535."""
         if not self.port_base:
             return 0
         port = self.port_base + node_id

@@ -32,7 +32,9 @@ Limits = Mapping[int, range]
 
 
 def intersect_versions(frame: bytes, api_version: int, limits: Limits) -> bytes:
-    """Intersects the answer's ranges with the limits, without APIs whose range is empty. Raises CorruptMessage."""
+    """Returns the ApiVersions response with its version ranges cut to the limits, and without APIs whose range is then
+    empty. Raises CorruptMessage.
+    """
     try:
         _, code = _START.unpack_from(frame)
         if api_version < _FIRST_FLEXIBLE or code == ErrorCode.unsupported_version:
@@ -43,7 +45,9 @@ def intersect_versions(frame: bytes, api_version: int, limits: Limits) -> bytes:
 
 
 def unsupported_version(correlation_id: int, newest: int) -> bytes:
-    """Returns the answer, with its length, to an ApiVersions request of an unknown version."""
+    """Returns the response, with its length, to an ApiVersions request whose version is too new: UNSUPPORTED_VERSION,
+    in version 0.
+    """
     entries = _COUNT.pack(1) + _ENTRY.pack(API_VERSIONS, 0, newest)
     return framed([_START.pack(correlation_id, ErrorCode.unsupported_version), entries])
 

@@ -25,12 +25,12 @@ EndpointOf = Callable[[int], Endpoint]
 
 
 def encode(endpoint: Endpoint) -> bytes:
-    """Encodes an endpoint for non-flexible versions: the host has a 2-byte length."""
+    """Encodes an endpoint as responses of non-flexible versions have it: host with a 2-byte length, 4-byte port."""
     host = endpoint.host.encode()
     return _LENGTH.pack(len(host)) + host + _PORT.pack(endpoint.port)
 
 
 def encode_compact(endpoint: Endpoint) -> bytes:
-    """Encodes an endpoint for flexible versions: the host has a varint length."""
+    """Encodes an endpoint as responses of flexible versions have it: host with a varint length, 4-byte port."""
     host = endpoint.host.encode()
     return uvarint(len(host) + 1) + host + _PORT.pack(endpoint.port)

@@ -21,7 +21,9 @@ _Steps = Generator[int, int, None]
 
 
 class FetchScanner:
-    """Scans one answer, whose bytes without the length go to `feed` as they arrive."""
+    """Finds where the tail (the tagged fields, which may name brokers) begins in a Fetch response that streams through
+    the proxy.
+    """
 
     __slots__ = ("_skipped", "_steps", "is_at_tail")
 
@@ -31,7 +33,9 @@ class FetchScanner:
         self.is_at_tail = False
 
     def feed(self, chunk: bytes, position: int, end: int) -> int:
-        """Returns where the tail of the response begins, or `end` if it has not come yet. Raises CorruptMessage."""
+        """Scans the next bytes of the response, `chunk[position:end]`. Returns where its tail begins, or `end` if that
+        has not come yet. Raises CorruptMessage.
+        """
         step = self._steps.send
         position += self._skipped
         try:

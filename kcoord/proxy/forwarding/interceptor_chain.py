@@ -22,7 +22,8 @@ log = logging.getLogger("kcoord.proxy")
 
 
 class Intercepted(NamedTuple):
-    """The outcome of running the interceptors on a request."""
+    """The outcome of running the interceptors on a request: forward it (Pass), answer it, or have it handled, and how
+    to transform the response."""
 
     decision: Pass | Answer | Handle
     request: Request
@@ -31,11 +32,11 @@ class Intercepted(NamedTuple):
 
 
 class Unanswerable(RemoteFailure):
-    """A request for which the client has to be hung up on; the message is the reason."""
+    """Raised for a request for which the client has to be hung up on; the message is the reason."""
 
 
 def intercept(client: ClientInfo, route: Route, request: Request) -> Intercepted:
-    """Asks the interceptors in order until one answers or handles the request. Raises Unanswerable."""
+    """Runs the interceptors on a request, in order, until one answers or handles it. Raises Unanswerable."""
     if request.api_key == api_versions.API_VERSIONS and request.api_version > api_versions.NEWEST:
         return Intercepted(
             Answer([api_versions.unsupported_version(request.correlation_id, api_versions.NEWEST)]), request
@@ -65,7 +66,7 @@ def _chained(nearer: ResponseTransform | None, earlier: ResponseTransform | None
 
 
 def start_handling(client: ClientInfo, handle: Handle) -> None:
-    """Starts handling a request. Raises Unanswerable."""
+    """Has the interceptor that chose Handle begin to handle the request. Raises Unanswerable."""
     try:
         handle.begin()
     except Exception:
@@ -74,7 +75,8 @@ def start_handling(client: ClientInfo, handle: Handle) -> None:
 
 
 def notify_observers(client: ClientInfo, route: Route, request: Request | None, frame: bytes) -> None:
-    """Shows an answer to the observers of its API. If one of them fails, the client still gets the answer."""
+    """Shows a response and its request to the interceptors that observe its API. If one of them fails, the client still
+    gets the response."""
     for observer in route.observers:
         assert request, "what is watched is seen whole"
         try:
@@ -84,4 +86,5 @@ def notify_observers(client: ClientInfo, route: Route, request: Request | None, 
 
 
 def transformed_pieces(transform: ResponseTransform | None, pieces: list[bytes]) -> list[bytes]:
+    """Returns the pieces of a response frame after its transform; unchanged without one."""
     return [framed([transform(b"".join(pieces)[4:])])] if transform and pieces else pieces

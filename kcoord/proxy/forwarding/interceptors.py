@@ -19,7 +19,7 @@ from typing import Final, NamedTuple, Protocol, runtime_checkable
 
 
 class Request(NamedTuple):  # the quickest frozen type to make: one is made per heartbeat
-    """One whole request of a client; `frame` begins with the header and has no length prefix."""
+    """One whole request frame of a client. `frame` begins with the request header and has no length prefix."""
 
     frame: bytes
     api_key: int
@@ -28,7 +28,7 @@ class Request(NamedTuple):  # the quickest frozen type to make: one is made per 
 
 
 class Pass:
-    """The decision not to touch a request."""
+    """An interceptor's decision to leave a request as it is: it is forwarded."""
 
     __slots__ = ()
 
@@ -43,12 +43,12 @@ ResponseTransform = Callable[[bytes], bytes]
 
 
 class Replace(NamedTuple):
-    """The decision to forward another frame, with the request's API, version and correlation id.
+    """An interceptor's decision to forward another frame, with the request's API, version and correlation id.
 
     Neither `frame` nor what `transform` takes and returns has a length prefix. Later interceptors are asked about
-    `frame`. `transform` turns the broker's response into what the client gets; it runs after `Interceptor.response`
-    and before addresses are replaced. A response to be transformed is buffered until it is whole, even if other
-    responses of its API are streamed.
+    `frame`. `transform` turns the broker's response into what the client gets; it runs after `Interceptor.response` and
+    before addresses are replaced. A response to be transformed is buffered until it is whole, even if other responses
+    of its API are streamed.
     """
 
     frame: bytes
@@ -56,14 +56,17 @@ class Replace(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """The decision to answer at once. `pieces` make up a frame with its length, as from Codec.response_pieces; they
-    are empty for a request that gets no answer."""
+    """An interceptor's decision to answer a request at once, without a broker. `pieces` make up a response frame with
+    its length, as from Codec.response_pieces; they are empty for a request that gets no response.
+    """
 
     pieces: list[bytes]
 
 
 class Handle(NamedTuple):
-    """The decision to answer later, by `ClientInfo.answer`."""
+    """An interceptor's decision to answer a request itself, later, by `ClientInfo.answer`. `begin` is called when all
+    earlier requests are answered.
+    """
 
     begin: Callable[[], None]
 
@@ -72,18 +75,19 @@ Decision = Pass | Replace | Answer | Handle
 
 
 class ClientInfo(Protocol):
-    """A client's connection as hooks see it. It is the same object throughout, so it can be a dictionary key."""
+    """A client's connection as interceptors see it. It is the same object throughout, so it can be a dictionary key."""
 
     @property
     def peer(self) -> str:
         """The client's host:port."""
 
     @property
-    def host(self) -> str: ...
+    def host(self) -> str:
+        """The client's host."""
 
     @property
     def node_id(self) -> int | None:
-        """The broker that the client means; None means any, for clients of the bootstrap port."""
+        """The broker that the client has connected to; None for the bootstrap port, which means any."""
 
     @property
     def principal(self) -> str | None:
@@ -91,13 +95,15 @@ class ClientInfo(Protocol):
 
     @property
     def client_id(self) -> str:
-        """The client id in the last request that was seen whole."""
+        """Kafka's client.id in the client's last request that was seen whole."""
 
     def answer(self, pieces: list[bytes]) -> None:
-        """Answers the request that is being handled; does nothing if the client has disconnected."""
+        """Sends the response, as pieces of a frame, to the request that is being handled; does nothing if the client
+        has disconnected.
+        """
 
     def hang_up(self, reason: str) -> None:
-        """Closes the connection and logs the reason in one line."""
+        """Closes the client's connection and logs the reason in one line."""
 
 
 Prefilter = Callable[[bytes], bool]
@@ -106,22 +112,24 @@ Prefilter = Callable[[bytes], bool]
 
 @runtime_checkable
 class HasPrefilter(Protocol):
-    """An Interceptor that can exclude most requests of an API, such as Fetch, cheaply."""
+    """An Interceptor with a prefilter, a cheap test by which it excludes most requests of an API, such as Fetch."""
 
     def prefilter(self, api_key: int) -> Prefilter | None:
-        """Returns the prefilter of this API, or None if the interceptor must see all its requests."""
+        """Returns the prefilter of this API, which tells from a frame whether the interceptor must see the request;
+        None if it must see all of them.
+        """
 
 
 class Interceptor(Protocol):
-    """Changes, answers or observes the requests of the APIs that it names."""
+    """A plug-in of the proxy that changes, answers or observes the requests of the APIs that it names."""
 
     @property
     def interests(self) -> frozenset[int]:
-        """The API keys whose requests `request` gets, whole."""
+        """The keys of the APIs whose requests it intercepts: `request` gets each one whole."""
 
     @property
     def observed(self) -> frozenset[int]:
-        """The API keys whose responses `response` gets, whole, each with its request."""
+        """The keys of the APIs whose responses it observes: `response` gets each one whole, with its request."""
 
     @property
     def limits(self) -> Mapping[int, range]:
@@ -130,37 +138,43 @@ class Interceptor(Protocol):
         APIs that interceptors see whole are limited to the versions that kio knows in any case.
         """
 
-    def request(self, client: ClientInfo, request: Request) -> Decision: ...
+    def request(self, client: ClientInfo, request: Request) -> Decision:
+        """Decides what becomes of a client's request: Pass, Replace, Answer or Handle. Raises CorruptMessage for a
+        malformed one.
+        """
 
     def response(self, client: ClientInfo, request: Request, frame: bytes) -> None:
-        """Observes an answer of the broker, or of the interceptor that handled the request. The frame has no length
-        prefix, and its addresses are not yet replaced."""
+        """Observes a response of the broker, or of the interceptor that handled the request. The frame has no length
+        prefix, and its addresses are not yet replaced.
+        """
 
     def on_closed(self, client: ClientInfo) -> None:
         """Called once when the client's connection has closed, even if this interceptor never saw a request of it."""
 
 
 class MetricsSink(Protocol):
-    """Receives what is counted, on the hottest path: implementations add up and do nothing else."""
+    """Receives what the proxy counts, on the hottest path: implementations add up and do nothing else."""
 
-    def opened(self, client: ClientInfo) -> None: ...
+    def opened(self, client: ClientInfo) -> None:
+        """Counts a client that was admitted."""
 
-    def closed(self, client: ClientInfo) -> None: ...
+    def closed(self, client: ClientInfo) -> None:
+        """Counts a client whose connection has closed."""
 
     def answered(self, api_key: int, api_version: int, seconds: float) -> None:
         """Counts a request that a broker or a handling interceptor began to answer, `seconds` after it began to arrive.
 
-        A request that wants no answer is counted with 0 seconds when it has been forwarded.
+        A request that wants no response (acks=0) is counted with 0 seconds when it has been forwarded.
         """
 
     def refused(self, api_key: int, api_version: int) -> None:
-        """Counts a request that an interceptor answered at once."""
+        """Counts a request that an interceptor answered at once, such as a guard that refuses it."""
 
     def sent(self, to_upstream: int, to_client: int) -> None:
-        """Counts forwarded bytes, reported in sums now and then."""
+        """Adds numbers of forwarded bytes, which are reported in sums now and then."""
 
     def not_connected(self, node_id: int | None) -> None:
-        """Counts an upstream broker that could not be reached, or refused the proxy."""
+        """Counts a failed attempt to connect to a broker, which could not be reached or refused the proxy."""
 
     def hung_up(self, reason: str) -> None:
         """Counts a client that was hung up on for what it sent, or for what its broker answered."""

@@ -32,17 +32,23 @@ class _NodeEndpoint(NamedTuple):
 
 
 def brokers_in(tail: bytes) -> dict[int, Endpoint]:
-    """Returns the brokers that the tail names. Raises CorruptMessage."""
+    """Returns the brokers, by id, that the tagged fields at the end of a Produce or Fetch response name (KIP-951).
+    Raises CorruptMessage.
+    """
     return {each.node_id: each.endpoint for each in _node_endpoints(_tagged_fields(tail)) if each.has_address}
 
 
 def rewrite(tail: bytes, endpoint_of: EndpointOf) -> bytes:
-    """Replaces all endpoints in the tail, whose size may change. Raises CorruptMessage."""
+    """Replaces all broker endpoints in the tagged fields at the end of a Produce or Fetch response. Their size may
+    change. Raises CorruptMessage.
+    """
     return _encode_fields(_rewritten_fields(_tagged_fields(tail), endpoint_of))
 
 
 def rewrite_same_length(tail: bytes, endpoint_of: EndpointOf) -> bytes:
-    """Replaces or removes all endpoints in the tail, whose size stays the same. Raises CorruptMessage."""
+    """Replaces all broker endpoints in the tagged fields at the end of a Produce or Fetch response, without a change of
+    size: longer ones are removed. Raises CorruptMessage.
+    """
     fields = _tagged_fields(tail)
     others = {tag: content for tag, content in fields.items() if tag != _NODE_ENDPOINTS}
     return (

@@ -17,7 +17,9 @@ FIRST_BY_ID: Final = 13
 
 
 def fetch_needs_no_rewrite(answer: bytes) -> bool:
-    """Whether a Fetch answer of version 16 to 18 is certain to have no addresses."""
+    """Returns whether a Fetch response of version 16 to 18 is certain to name no brokers; its bytes can then be
+    forwarded unchanged.
+    """
     try:
         if answer[8]:
             return False
@@ -45,7 +47,9 @@ def fetch_needs_no_rewrite(answer: bytes) -> bool:
 
 
 def produce_by_name_needs_no_rewrite(answer: bytes) -> bool:
-    """Whether a Produce answer of version 10 to 12, with topic names, is certain to have no addresses."""
+    """Returns whether a Produce response of version 10 to 12, with topic names, is certain to name no brokers; its
+    bytes can then be forwarded unchanged.
+    """
     try:
         topics, position = read_uvarint(answer, 9)
         for _ in range(topics - 1):
@@ -59,7 +63,9 @@ def produce_by_name_needs_no_rewrite(answer: bytes) -> bool:
 
 
 def produce_by_id_needs_no_rewrite(answer: bytes) -> bool:
-    """Whether a Produce answer of version 13, with topic ids, is certain to have no addresses."""
+    """Returns whether a Produce response of version 13, with topic ids, is certain to name no brokers; its bytes can
+    then be forwarded unchanged.
+    """
     try:
         topics, position = read_uvarint(answer, 9)
         for _ in range(topics - 1):

@@ -53,18 +53,20 @@ _NUMBER: Final = Struct(">i")
 
 
 class ResponseWithAddresses(Protocol):
-    """An answer with addresses in it, located."""
+    """A response that names brokers, whose addresses in it have been located."""
 
     @property
     def brokers(self) -> Mapping[int, Endpoint]:
-        """The brokers that it names."""
+        """The upstream endpoints of the brokers that it names, by broker id."""
 
     def rewritten(self, endpoint_of: EndpointOf) -> bytes:
-        """Returns the answer with every broker's endpoint replaced."""
+        """Returns the response frame with every broker's endpoint replaced by that of the proxy."""
 
 
 def rewritable_versions(api_key: int) -> range | None:
-    """Returns the versions that can be forwarded, for APIs whose answers may have addresses; None for all others."""
+    """Returns the versions of an API whose responses the proxy can rewrite; None for an API whose responses never name
+    brokers.
+    """
     if api_key not in _ADDRESSES_SINCE:
         return _LIMITED_TO.get(api_key)
     known = known_versions(api_key)
@@ -73,15 +75,17 @@ def rewritable_versions(api_key: int) -> range | None:
 
 
 def may_have_addresses(api_key: int, api_version: int) -> bool:
+    """Returns whether responses of this API and version may name brokers."""
     return api_key in _ADDRESSES_SINCE and api_version >= _ADDRESSES_SINCE[api_key]
 
 
 def names_all_brokers(api_key: int) -> bool:
+    """Returns whether responses of this API name all brokers of the cluster, such as Metadata."""
     return api_key in _ALL_BROKERS
 
 
 def find_addresses(frame: bytes, api_key: int, api_version: int) -> ResponseWithAddresses | None:
-    """Finds the addresses in an answer; None if it has none. Raises CorruptMessage."""
+    """Locates the addresses of brokers in a response frame; None if it has none. Raises CorruptMessage."""
     return _with_tail(frame, api_key, api_version) if api_key in _IN_TAGS else _with_hosts(frame, api_key, api_version)
 
 

@@ -55,7 +55,7 @@ _FIRST_TRANSACTIONAL_PRODUCE: Final = 3
 
 
 class AnswerRoute(Enum):
-    """How an answer gets to the client: streamed, scanned for its tail, or buffered whole."""
+    """How a response gets to the client: streamed, scanned for its tail while it streams, or buffered whole."""
 
     PASSES = "passes"
     SCANNED = "walked"
@@ -63,7 +63,9 @@ class AnswerRoute(Enum):
 
 
 class Route:
-    """How requests of one API and version, and their answers, are handled."""
+    """How the proxy handles requests of one API and version, and their responses: forwarded, seen whole by
+    interceptors, or refused.
+    """
 
     __slots__ = (
         "answer",
@@ -111,7 +113,7 @@ class Route:
         )
 
     def with_whole_answer(self) -> "Route":
-        """Returns this route with the answer buffered whole, for a request whose answer will be transformed."""
+        """Returns this route with the response buffered whole, for a request whose response will be transformed."""
         if self.answer is AnswerRoute.WHOLE and self.needs_no_rewrite is None:
             return self
         route = copy(self)
@@ -119,6 +121,7 @@ class Route:
         return route
 
     def refuse(self) -> None:
+        """Makes the route refuse its requests: the client is hung up on."""
         self.is_refused, self.passes, self.is_only_observed, self.is_forwarded_produce = True, False, False, False
         self.prefilter = None
 
@@ -156,7 +159,7 @@ def _no_rewrite_check(api_key: int, api_version: int) -> Callable[[bytes], bool]
 
 
 class Routes(dict[int, Route]):
-    """Routes by kind (API key and version), each made when it is first looked up."""
+    """The routes of a proxy, by API key and version as one number, each made when it is first looked up."""
 
     def __init__(self, interceptors: Sequence[Interceptor], *, refused: frozenset[int] = frozenset()) -> None:
         """`refused` are API keys that no client may use, even if ApiVersions announces them."""
@@ -177,7 +180,9 @@ class Routes(dict[int, Route]):
 
 
 def version_limits(interceptors: Sequence[Interceptor]) -> dict[int, range]:
-    """Returns the versions announced to clients at most, by API key. Requests of others are refused."""
+    """Returns the versions that are announced to clients at most, by API key. Requests of other versions are
+    refused.
+    """
     limits = {API_VERSIONS: known_versions(API_VERSIONS)}
     for api_key in range(_MAX_APIS):
         if (versions := rewritable_versions(api_key)) is not None:
@@ -204,7 +209,7 @@ def _intersection(limit: range | None, other: range) -> range:
 
 
 class PendingRequest(NamedTuple):
-    """A request whose answer has not been sent completely."""
+    """A request of a client whose response has not been sent completely."""
 
     correlation_id: int
     route: Route
@@ -220,7 +225,7 @@ class PendingRequest(NamedTuple):
 
 
 def wants_answer(buffer: bytes, position: int, end: int, api_version: int) -> bool | None:
-    """Whether a Produce request wants an answer: not with acks=0. None if more bytes are needed to know.
+    """Returns whether a Produce request wants a response: not with acks=0. None if more bytes are needed to know.
 
     `position` is that of the client id, behind the correlation id. Raises BadVarint.
     """

@@ -40,7 +40,9 @@ _CLOSE_TIMEOUT: Final = 30.0
 
 
 class UpstreamConnection(asyncio.Protocol):
-    """The upstream half of one client."""
+    """The connection to a broker that the proxy makes for one client (asyncio.Protocol): it forwards the broker's
+    responses to the client.
+    """
 
     def __init__(self, client: "DownstreamConnection", directory: BrokerDirectory) -> None:
         self.forwarded_bytes = 0
@@ -59,6 +61,7 @@ class UpstreamConnection(asyncio.Protocol):
 
     @property
     def transport(self) -> asyncio.Transport:
+        """The transport to the broker; the connection must have been made."""
         assert self._transport is not None
         return self._transport
 
@@ -67,6 +70,7 @@ class UpstreamConnection(asyncio.Protocol):
         self._transport.set_write_buffer_limits(high=_UNSENT_BYTES)
 
     def data_received(self, chunk: bytes) -> None:
+        """Forwards the bytes of responses to the client, rewritten where they name brokers."""
         self.forwarded_bytes += len(chunk)
         self._client.idle_sweeps = 0
         if self._is_closed or (not self._is_mid_frame and self._forward_if_whole(chunk)):
@@ -80,36 +84,45 @@ class UpstreamConnection(asyncio.Protocol):
             self._abort("a fault of the proxy")
 
     def connection_lost(self, error: Exception | None) -> None:
+        """Ends the client's connection, because its broker has closed the other one."""
         self._is_closed = True
         self._client.on_upstream_closed()
 
     def pause_writing(self) -> None:
+        """Stops reading from the client: the broker does not read its requests (backpressure)."""
         self._client.on_upstream_full()
 
     def resume_writing(self) -> None:
+        """Goes on reading from the client."""
         self._client.on_upstream_writable()
 
     def pause(self) -> None:
+        """Stops reading responses: the client does not read them (backpressure)."""
         if not self._is_closed:
             self.transport.pause_reading()
 
     def resume(self) -> None:
+        """Goes on reading responses."""
         if not self._is_closed:
             self.transport.resume_reading()
 
     def answer_to(self, transport: asyncio.Transport) -> None:
-        """Pass answers on to this transport from now on."""
+        """Forwards responses to this transport from now on."""
         self._send = transport.write
 
     @property
     def held_bytes(self) -> int:
+        """The bytes of an incomplete response that are buffered."""
         return len(self._buffered)
 
     def drop_buffers(self) -> None:
+        """Drops the buffered bytes."""
         self._buffered.clear()
 
     def close(self) -> None:
-        """Closes once pending output has been sent, or after a timeout if the broker does not read it."""
+        """Closes the connection once pending output has been sent, or after a timeout if the broker does not
+        read it.
+        """
         self._is_closed = True
         self.drop_buffers()
         self.transport.close()

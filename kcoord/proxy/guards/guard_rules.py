@@ -29,11 +29,13 @@ _BY_OFFSETS_TOPIC: Final = {FETCH: {OFFSET_FETCH, DESCRIBE_GROUPS}, PRODUCE: {OF
 
 
 class BadRule(InvalidInput, ValueError):
-    """A rule that cannot be parsed, or would never apply; the message states what to write instead."""
+    """Raised for a guard's rule that cannot be parsed, or would never apply; the message states what to write
+    instead.
+    """
 
 
 class Reason(StrEnum):
-    """Why a request is refused; the values appear in logs and metrics."""
+    """Why a guard refuses a request; the values appear in logs and metrics."""
 
     READ_ONLY = "read-only"
     DENIED = "denied"
@@ -46,7 +48,9 @@ class Reason(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """A set of APIs, and a pattern: with one, the rule applies only to groups whose whole id matches it."""
+    """A rule that denies or allows a set of APIs. With a pattern it applies only to groups whose whole id
+    matches it.
+    """
 
     apis: frozenset[int]
     pattern: re.Pattern[str] | None = None
@@ -54,12 +58,13 @@ class Rule:
     """Whether `apis` is a family, to which APIs unknown to this version of kcoord may belong, too."""
 
     def matches(self, group_id: str | None) -> bool:
+        """Returns whether the rule's pattern applies to this group; None stands for requests about no group."""
         return self.pattern is None or (group_id is not None and self.pattern.fullmatch(group_id) is not None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SizeLimit:
-    """The most members that a matching group may have."""
+    """A guard's limit of members in a group whose id matches the pattern."""
 
     members: int
     pattern: re.Pattern[str] | None = None
@@ -67,7 +72,7 @@ class SizeLimit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RateLimit:
-    """The most rebalances that a matching group may have within a time span."""
+    """A guard's limit of rebalances within a time span of a group whose id matches the pattern."""
 
     rebalances: int
     span: timedelta
@@ -79,7 +84,7 @@ _Limit = TypeVar("_Limit", SizeLimit, RateLimit)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GuardRules:
-    """All rules of a proxy's guards."""
+    """All rules by which a proxy's guards refuse requests: read-only mode, deny and allow rules, limits of groups."""
 
     is_read_only: bool = False
     groups_are_local: bool = False
@@ -90,7 +95,7 @@ class GuardRules:
     checks_subscriptions: bool = True
 
     def why_refused(self, api: GuardedApi, group_id: str | None, *, is_change: bool) -> Reason | None:
-        """Returns why a request about this group (or about none) is refused; None if it is not.
+        """Returns why a request about this group (None: about no group) is refused; None if it is not.
 
         Deny rules win over allow rules; an allow rule also wins over read-only mode.
         """
@@ -104,12 +109,14 @@ class GuardRules:
         return Reason.READ_ONLY if self.is_read_only and is_change else None
 
     def changes(self, api: GuardedApi) -> bool:
-        """Whether requests of this API may change something upstream."""
+        """Returns whether requests of this API may change something on the upstream cluster."""
         return api.reach is Reach.UPSTREAM or (api.reach is Reach.GROUPS and not self.groups_are_local)
 
     @property
     def hides_unknown_apis(self) -> bool:
-        """Whether an API unknown to this version of kcoord might be covered by the rules, and so has to be hidden."""
+        """Whether an API unknown to this version of kcoord might be covered by the rules, and so has to be hidden from
+        clients.
+        """
         return self.is_read_only or any(rule.is_of_family for rule in (*self.denied, *self.allowed))
 
     @property
@@ -120,18 +127,22 @@ class GuardRules:
         return frozenset(by for by, same in _BY_OFFSETS_TOPIC.items() if same & limited)
 
     def size_limit(self, group_id: str) -> SizeLimit | None:
+        """Returns the first size limit that matches the group, or None."""
         return _for_group(self.sizes, group_id)
 
     def rate_limit(self, group_id: str) -> RateLimit | None:
+        """Returns the first rate limit that matches the group, or None."""
         return _for_group(self.rates, group_id)
 
     def apis_with_rules(self) -> frozenset[int]:
-        """Returns the APIs that any rule names."""
+        """Returns the keys of the APIs that any deny or allow rule names."""
         return frozenset().union(*(rule.apis for rule in (*self.denied, *self.allowed)))
 
 
 def parse_rule(text: str) -> Rule:
-    """Parses API[:REGEX], where API is Kafka's name of an API or the name of a family. Raises BadRule."""
+    """Parses a deny or allow rule, API[:REGEX], where API is Kafka's name of an API or the name of a family. Raises
+    BadRule.
+    """
     name, colon, regex = text.partition(":")
     name = name.strip()
     pattern = _pattern(regex, text) if colon else None
@@ -148,7 +159,7 @@ def parse_rule(text: str) -> Rule:
 
 
 def parse_size(text: str) -> SizeLimit:
-    """Parses N[:REGEX]. Raises BadRule."""
+    """Parses a limit of members, N[:REGEX]. Raises BadRule."""
     number, colon, regex = text.partition(":")
     return SizeLimit(
         members=_positive(number, text, "100 or 20:team-.*"), pattern=_pattern(regex, text) if colon else None
@@ -156,7 +167,7 @@ def parse_size(text: str) -> SizeLimit:
 
 
 def parse_rate(text: str) -> RateLimit:
-    """Parses N/DURATION[:REGEX]. Raises BadRule."""
+    """Parses a limit of rebalances, N/DURATION[:REGEX]. Raises BadRule."""
     rate, colon, regex = text.partition(":")
     number, slash, span = rate.partition("/")
     if not slash:

@@ -41,7 +41,7 @@ _RESOURCES: Final = "resources"
 
 
 class Reach(Enum):
-    """What requests of an API change."""
+    """What requests of an API change: nothing, the upstream cluster, or only groups."""
 
     NOTHING = auto()
     UPSTREAM = auto()
@@ -50,7 +50,9 @@ class Reach(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GuardedApi:
-    """One API as guards see it."""
+    """What guards know of one Kafka API: its families, what it changes, how its requests name groups, and the error
+    that refuses them.
+    """
 
     key: int
     name: str
@@ -65,11 +67,12 @@ class GuardedApi:
 
     @property
     def names_many_groups(self) -> bool:
-        """Whether a request can name many groups, each of which gets its own result."""
+        """Whether a request of this API can name many groups, each of which gets its own result."""
         return self.group_field in ("groups", "groups_names", "group_ids", "coordinator_keys", _RESOURCES)
 
     @property
     def has_settings_of_groups(self) -> bool:
+        """Whether its requests name config resources, of which some are groups (DescribeConfigs, AlterConfigs)."""
         return self.group_field == _RESOURCES
 
 
@@ -226,12 +229,12 @@ _REPLICA_ID: Final = Struct(">i")
 
 
 def groups_of(api: GuardedApi, request: Any) -> tuple[str | None, ...]:
-    """Returns the groups that a request (kio's entity) names, with None for elements that name no group."""
+    """Returns the group ids that a request (kio's entity) names, with None for elements that name no group."""
     return tuple(group_of(api, request, each) for each in _requested(api, request)) or (None,)
 
 
 def group_of(api: GuardedApi, request: Any, requested: Any) -> str | None:
-    """Returns the group that one element of a request names; None if it names something else."""
+    """Returns the group id that `requested`, one element of a request, names; None if it names something else."""
     if api.has_settings_of_groups:
         return str(requested.resource_name) if requested.resource_type == _GROUP_RESOURCE else None
     if _key_type(api, request) == _SHARE_KEY:
@@ -240,7 +243,7 @@ def group_of(api: GuardedApi, request: Any, requested: Any) -> str | None:
 
 
 def error_of(api: GuardedApi, request: Any) -> ErrorCode:
-    """Returns the error that refuses this request."""
+    """Returns the error code with which this request is refused."""
     return _TRANSACTION if _key_type(api, request) == _TRANSACTION_KEY else api.error
 
 
@@ -248,7 +251,8 @@ def error_of(api: GuardedApi, request: Any) -> ErrorCode:
 
 
 def sought_coordinator(api: GuardedApi, request: Any) -> GuardedApi | None:
-    """Returns the API whose coordinator is sought, if finding it creates a topic: that of transactions or share groups.
+    """Returns the API whose coordinator a FindCoordinator request asks for, if finding it creates an internal topic:
+    that of transactions or share groups. None for all other requests.
 
     Finding a group's coordinator creates a topic, too, but consumers that only read need it.
     """
@@ -259,7 +263,7 @@ def sought_coordinator(api: GuardedApi, request: Any) -> GuardedApi | None:
 
 
 def is_from_replica(frame: bytes, api_version: int) -> bool:
-    """Whether a Fetch claims to come from a follower replica. Raises CorruptMessage.
+    """Returns whether a Fetch claims to come from a follower replica. Raises CorruptMessage.
 
     Such a Fetch acknowledges all earlier records, so the leader moves the high watermark and the ISR. Most are from
     consumers, so no more of the request is parsed than needed.

@@ -61,7 +61,9 @@ class _Refused(NamedTuple):
 
 
 class GuardInterceptor:
-    """An Interceptor that enforces GuardRules. `refusals` counts by reason and API name."""
+    """An Interceptor that refuses requests by GuardRules, with an authorization error. `refusals` counts them by reason
+    and API name.
+    """
 
     def __init__(self, rules: GuardRules, observer: GroupObserver, clock: Callable[[], float]) -> None:
         self._rules = rules
@@ -77,6 +79,7 @@ class GuardInterceptor:
         self._only_replicas_matter = FETCH not in rules.apis_with_rules()
 
     def request(self, client: ClientInfo, request: Request) -> Decision:
+        """Decides by the rules: passes the request, refuses it, or forwards only the part about allowed groups."""
         api = GUARDED.get(request.api_key)
         if api is None or request.api_version not in _known_versions(request.api_key):
             raise CorruptMessage(

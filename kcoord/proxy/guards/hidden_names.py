@@ -16,14 +16,16 @@ _TOPIC_FIELDS: Final = ("name", "topic", "topic_name")  # as Kafka's schemas cal
 
 
 class Kind(Enum):
-    """What a bare string in a request names."""
+    """What a bare string in a request names: a topic or a transactional id."""
 
     TOPIC = auto()
     TRANSACTION = auto()
 
 
 class HiddenNames:
-    """The names and ids to hide. `topic_ids` grows: a topic recreated by another client has a new id."""
+    """A topic, with its ids, and a transactional id that clients of the proxy can neither see nor use. `topic_ids`
+    grows: a topic recreated by another client has a new id.
+    """
 
     def __init__(self, *, topic: str, transactional_id: str | None = None) -> None:
         self.topic = topic
@@ -32,26 +34,34 @@ class HiddenNames:
         self._byte_patterns = _without_longer([each.encode() for each in (topic, transactional_id) if each])
 
     def learn_topic_id(self, topic_id: UUID) -> None:
+        """Adds an id of the hidden topic, to be hidden like its name."""
         if topic_id.int and topic_id not in self.topic_ids:
             self.topic_ids.add(topic_id)
             self._byte_patterns = [*self._byte_patterns, topic_id.bytes]
 
     def may_be_in(self, frame: bytes) -> bool:
-        """Whether the frame may contain one of them; False is certain."""
+        """Returns whether the request frame may contain a hidden name or id, by a search of its bytes; False is
+        certain.
+        """
         for pattern in self._byte_patterns:  # noqa: SIM110 - a generator costs more than the search in a short frame
             if pattern in frame:
                 return True
         return False
 
     def is_transaction(self, named: str | None) -> bool:
+        """Returns whether this is the hidden transactional id."""
         return named is not None and named == self.transactional_id
 
     def collides(self, topic: str) -> bool:
-        """Whether a cluster lets no topic of this name be made beside the hidden one (Topic.hasCollision)."""
+        """Returns whether this topic name equals the hidden one except for dots and underscores, which brokers refuse
+        as a collision (Topic.hasCollision).
+        """
         return topic.replace(".", "_") == self.topic.replace(".", "_")
 
     def error_for(self, named: Any, kind: Kind, unknown_topic: ErrorCode) -> ErrorCode | None:
-        """Returns the error for a string or kio entity that names something hidden; None if it does not."""
+        """Returns the error for a string or kio entity in a request that names something hidden, `unknown_topic` for a
+        topic's name; None if it names nothing hidden.
+        """
         if isinstance(named, str):
             return self._error_for_text(named, kind, unknown_topic)
         if hasattr(named, "resource_name"):

@@ -72,7 +72,7 @@ _MESSAGES: Final[Mapping[ErrorCode, str]] = {  # as Kafka's Errors has them
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hidden:
-    """The names to hide, the APIs in which they are hidden, and the reason that is logged."""
+    """What a HidingInterceptor hides: the names, the APIs in which they are hidden, and the reason that is logged."""
 
     names: HiddenNames
     apis: Mapping[int, NamingApi]
@@ -82,7 +82,9 @@ class Hidden:
 
 
 def hidden_journal(names: HiddenNames) -> Hidden:
-    """Hides the proxy's journal in all APIs."""
+    """Returns what a HidingInterceptor hides of the proxy's journal (the topic with groups' records): its topic and its
+    transactional id, in all APIs.
+    """
     return Hidden(
         names=names,
         apis=NAMING,
@@ -93,7 +95,8 @@ def hidden_journal(names: HiddenNames) -> Hidden:
 
 
 def untouchable_transactions(names: HiddenNames) -> Hidden:
-    """`__transaction_state`, in the APIs that read or change its records and settings; clients may see it.
+    """Returns what a HidingInterceptor hides of `__transaction_state`: its name in the APIs that read or change its
+    records and settings. Clients may see that it exists.
 
     A broker lets clients write to it that call themselves `__admin_client`.
     """
@@ -108,7 +111,7 @@ def untouchable_transactions(names: HiddenNames) -> Hidden:
 
 
 def denied_offsets_topic(api_keys: Iterable[int]) -> Hidden:
-    """Hides `__consumer_offsets` in these APIs alone.
+    """Returns what a HidingInterceptor hides of `__consumer_offsets`: its name in these APIs alone.
 
     Clients are limited to the versions of these APIs that name topics and do not use ids: the proxy may have no login
     with which it could find out the topic's id.
@@ -124,7 +127,9 @@ def denied_offsets_topic(api_keys: Iterable[int]) -> Hidden:
 
 
 class HidingInterceptor:
-    """An Interceptor that hides names from clients."""
+    """An Interceptor that hides topics and transactional ids from clients: requests that name them get errors,
+    responses omit them.
+    """
 
     observed: frozenset[int] = frozenset()
 
@@ -137,6 +142,7 @@ class HidingInterceptor:
         self.refusals = self._log.counts
 
     def request(self, client: ClientInfo, request: Request) -> Decision:
+        """Decides on a request: passes it if it names nothing hidden, else refuses it or forwards the rest of it."""
         api = self._hidden.apis[request.api_key]
         if api.has_cursor:
             request = self._with_hidden_cursor(request)
@@ -155,6 +161,9 @@ class HidingInterceptor:
         return Answer(codec(api.key, request.api_version).response_pieces(request.correlation_id, response))
 
     def prefilter(self, api_key: int) -> Prefilter | None:
+        """Returns a test whether a frame may contain a hidden name; None for an API of which every request must be
+        seen, because its responses list names.
+        """
         is_always_seen = self._hidden.apis[api_key].shown or api_key == CREATE_TOPICS
         return None if is_always_seen else self._may_be_in_short
 
@@ -232,7 +241,9 @@ class _Split(NamedTuple):
 
 
 def split(api: NamingApi, entity: Any, names: HiddenNames) -> tuple[Any | None, dict[ErrorCode, Any]]:
-    """Splits a request into the part to forward (None if there is none) and the refused parts by error."""
+    """Splits a request (kio's entity) into the part to forward (None if nothing is left) and the parts to refuse, by
+    error.
+    """
     if api.key == FIND_COORDINATOR and getattr(entity, "key_type", 0) != _TRANSACTION_KEY:
         return entity, {}
     if any(names.is_transaction(getattr(entity, field, None)) for field in api.transaction_fields):
@@ -250,7 +261,9 @@ def split(api: NamingApi, entity: Any, names: HiddenNames) -> tuple[Any | None, 
 
 
 def without_hidden(entity: Any, path: tuple[str, ...], names: HiddenNames) -> Any:
-    """Removes hidden names from the response's list at the end of the path, and from the lists along it."""
+    """Removes elements with hidden names from the list at the end of the path in a response entity, and from the lists
+    along it.
+    """
     field, *deeper = path
     visible = [each for each in getattr(entity, field) if not _is_hidden(each, names)]
     if deeper:

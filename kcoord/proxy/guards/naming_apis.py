@@ -36,7 +36,7 @@ _EVERY_KEY: Final = range(1 << 15)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamingApi:
-    """Where the requests and responses of one API name topics or transactions."""
+    """Which fields in the requests and responses of one API name topics or transactional ids."""
 
     key: int
     lists: tuple[str, ...] = ()

@@ -17,7 +17,7 @@ _INDEX: Final = 4
 
 
 def names_in_produce(frame: bytes, api_version: int) -> bytes:
-    """Returns, concatenated, all bytes of a frame that can name a topic or a transaction.
+    """Returns all bytes of a Produce request frame that can name a topic or a transactional id, concatenated.
 
     Returns the whole frame for older versions, for frames with tagged fields, and for malformed ones.
     """

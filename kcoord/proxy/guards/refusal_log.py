@@ -16,7 +16,7 @@ _MAX_REMEMBERED: Final = 1000
 
 
 class RefusalLog:
-    """Counts refusals by reason and API name, and logs them."""
+    """Counts the requests that guards refuse, by reason and API name, and logs them, rate-limited."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self.counts: Counter[tuple[Reason, str]] = Counter()
@@ -25,6 +25,7 @@ class RefusalLog:
         self._logged: dict[tuple[str, str, Reason, str], list[float]] = {}
 
     def refused(self, client: ClientInfo, api_name: str, reason: Reason, group_id: str | None, why: str) -> None:
+        """Counts a refused request, and logs it unless one of its kind was just logged."""
         self.counts[reason, api_name] += 1
         key = (client.host, api_name, reason, group_id or "")
         logged = self._logged.get(key)

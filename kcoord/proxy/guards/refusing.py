@@ -59,7 +59,7 @@ _PART_OF_A_NAME: Final = "entity"  # a quota's entity: the one list that is part
 
 
 class Refusal(NamedTuple):
-    """The error code and message with which a request is refused."""
+    """The error code, message and throttle time with which a guard refuses a request."""
 
     error: ErrorCode
     message: str
@@ -68,7 +68,9 @@ class Refusal(NamedTuple):
 
 
 def refusal_pieces(api_key: int, api_version: int, correlation_id: int, request: Any, refusal: Refusal) -> list[bytes]:
-    """Encodes the refusing response as the pieces of a frame; `request` is kio's entity of the same version."""
+    """Encodes the response that refuses a request, as the pieces of a frame; `request` is kio's entity of the same
+    version.
+    """
     response = refused_response(api_key, api_version, request, refusal)
     return codec(api_key, api_version).response_pieces(correlation_id, response)
 
@@ -101,7 +103,9 @@ def refused_response(
 
 
 def result_list(api_key: int, api_version: int) -> str:
-    """Returns the name of the response's one top-level list that has an error code for each element asked."""
+    """Returns the name of the top-level list in an API's response that has an error code for each element of the
+    request.
+    """
     shape = _shape_of(response_type(api_key, api_version))
     (name,) = [field.name for field in shape.plain if field.is_array and _leads_to_error(field)]
     return name

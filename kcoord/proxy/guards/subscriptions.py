@@ -35,7 +35,9 @@ _read_owned: Final = {version: body_reader(_OWNED, version, is_flexible=False) f
 
 
 def why_unfit(join: Any) -> str | None:
-    """Returns what is wrong with a JoinGroup request (kio's entity of any version)."""
+    """Returns what is wrong with the protocols in a JoinGroup request (kio's entity of any version); None if the
+    group's leader can parse them.
+    """
     if not join.protocol_type:
         return "it names no protocol type"
     if not join.protocols:
@@ -49,7 +51,7 @@ def why_unfit(join: Any) -> str | None:
 
 
 def why_malformed(subscription: bytes) -> str | None:
-    """Returns what is wrong with a consumer's subscription."""
+    """Returns what is wrong with the bytes of a consumer's subscription; None if a leader can parse them."""
     try:
         topics = _topics(subscription)
     except CorruptMessage as bad:

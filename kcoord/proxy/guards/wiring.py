@@ -16,7 +16,7 @@ from kcoord.proxy.proxy import Proxy
 
 
 class Guards(NamedTuple):
-    """The guards of one proxy. Without any rule, groups are still observed and subscriptions checked."""
+    """The guard interceptors of one proxy. Without any rule, groups are still observed and subscriptions checked."""
 
     guard: GuardInterceptor
     observer: GroupObserver
@@ -27,12 +27,12 @@ class Guards(NamedTuple):
 
     @property
     def interceptors(self) -> list[Interceptor]:
-        """The interceptors in order: a refused request is not observed."""
+        """The guards in the order in which they run: a refused request is not observed."""
         return [*self._hiding, self.guard, self.observer]
 
     @property
     def refusals(self) -> Counter[tuple[Reason, str]]:
-        """How many requests were refused, by reason and API name."""
+        """How many requests the guards have refused, by reason and API name."""
         return sum((each.refusals for each in self._hiding), self.guard.refusals)
 
     @property
@@ -40,7 +40,7 @@ class Guards(NamedTuple):
         return [*self.journal, *([self.offsets_topic] if self.offsets_topic else ())]
 
     def interceptor_factories(self) -> list[InterceptorFactory]:
-        """Returns the interceptor factories for `proxy.main.run`."""
+        """Returns the factories of the guard interceptors for `proxy.main.run`."""
         return [partial(_entered, each) for each in self.interceptors]
 
 
@@ -49,6 +49,7 @@ def _entered(interceptor: Interceptor, _: Proxy) -> nullcontext[Interceptor]:
 
 
 def make_guards(rules: GuardRules) -> Guards:
+    """Makes the guard interceptors that enforce these rules."""
     observer = GroupObserver(monotonic)
     denied = rules.offsets_topic_apis
     offsets_topic = HidingInterceptor(denied_offsets_topic(denied), monotonic) if denied else None

@@ -31,7 +31,7 @@ LIMITS: Final[Mapping[int, range]] = {
 
 
 class BrokerEndpoint(NamedTuple):
-    """A broker as clients of the proxy reach it."""
+    """A broker with the endpoint of the proxy at which clients reach it."""
 
     node_id: int
     host: str
@@ -39,7 +39,8 @@ class BrokerEndpoint(NamedTuple):
 
 
 def find_coordinator(request: Request, endpoint: BrokerEndpoint | None) -> list[bytes] | None:
-    """Answers FindCoordinator for groups; None for other key types, which the upstream answers. Raises CorruptMessage.
+    """Encodes the response to FindCoordinator for groups, which names `endpoint`, or an error if that is None. Returns
+    None for other key types, which the upstream answers. Raises CorruptMessage.
 
     All keys of a request have the same type (KIP-699).
     """
@@ -53,7 +54,7 @@ def find_coordinator(request: Request, endpoint: BrokerEndpoint | None) -> list[
 
 
 def no_groups(request: Request) -> list[bytes]:
-    """Answers ListGroups as a broker that coordinates no group."""
+    """Encodes the response to ListGroups of a broker that coordinates no group."""
     return _served_route(request).encode_response(request.correlation_id, ListGroupsReply(groups=()))
 
 

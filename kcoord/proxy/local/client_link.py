@@ -19,8 +19,10 @@ _LENGTH: Final = Struct(">i")
 
 
 class ClientLink(asyncio.Transport):
-    """Links a client to a coordinator connection. Calls `forget` when the coordinator has closed its side: the client's
-    next request then needs a new link."""
+    """The transport that links a client of the proxy to its connection with the coordinator in this process, in place
+    of a socket. Calls `forget` when the coordinator has closed its side: the client's next request then needs a new
+    link.
+    """
 
     def __init__(
         self,
@@ -39,7 +41,7 @@ class ClientLink(asyncio.Transport):
         connection.connection_made(self)
 
     def ask(self, request: Request) -> None:
-        """Hands a request to the coordinator; the previous one must have been answered."""
+        """Passes a client's request to the coordinator; the previous one must have been answered."""
         assert self._request is None
         if self._is_closing:  # the coordinator has refused the connection
             self.client.hang_up("the coordinator has closed the connection")
@@ -48,17 +50,20 @@ class ClientLink(asyncio.Transport):
         self._feed(request)
 
     def on_client_closed(self) -> None:
-        """Called when the client has disconnected."""
+        """Ends the link, because the client has disconnected."""
         self._request = None
         self._end()
 
     def answer(self, pieces: list[bytes]) -> None:
-        """Sends the answer, if the client is still connected."""
+        """Sends the response to the client, if it is still connected."""
         if self._request is not None:
             self._request = None
             self.client.answer(pieces)
 
     def retry(self) -> None:
+        """Passes the client's request to the coordinator again, because the records that its response depends on are
+        lost.
+        """
         if self._request is not None:
             self._feed(self._request)
 
@@ -68,9 +73,13 @@ class ClientLink(asyncio.Transport):
     # asyncio.Transport, as the coordinator's connection uses it
 
     def write(self, data: Any) -> None:
+        """Takes bytes of a response from the coordinator, like `writelines`."""
         self.writelines([data])
 
     def writelines(self, list_of_data: Iterable[Any]) -> None:
+        """Takes the pieces of a response from the coordinator: sends them, or holds them back until the journal has
+        committed.
+        """
         answer = _HeldAnswer(self, list(list_of_data))
         if self._held_responses is None:
             answer.send()
@@ -78,27 +87,31 @@ class ClientLink(asyncio.Transport):
             self._held_responses.send_when_committed(answer)
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
+        """Returns the client's address for "peername", else the default."""
         if name != "peername":
             return default
         host, _, port = self.client.peer.rpartition(":")
         return self.client.host or host, port
 
     def get_write_buffer_size(self) -> int:
+        """Returns 0: the proxy applies backpressure to the client itself."""
         return 0  # the proxy applies backpressure to the client itself
 
     def pause_reading(self) -> None:
         """Does nothing: no further request comes before the current one is answered."""
 
-    def resume_reading(self) -> None: ...
+    def resume_reading(self) -> None:
+        """Does nothing: no further request comes before the current one is answered."""
 
     def is_closing(self) -> bool:
         return self._is_closing
 
     def close(self) -> None:
+        """Closes the coordinator's side, like `abort`."""
         self.abort()
 
     def abort(self) -> None:
-        """Closes the coordinator's side. The client is hung up on only if it awaits an answer, which will not come."""
+        """Closes the coordinator's side. The client is hung up on only if it awaits a response, which will not come."""
 
         if self._is_closing:
             return

@@ -61,8 +61,10 @@ _OFFSETS_NOT_KNOWN: Final = "what the group has committed upstream is not known 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalSetup:
-    """The settings of local coordination. `journal` is set if groups are stored on the upstream cluster; otherwise
-    `runtime` states where they are stored."""
+    """The settings of local coordination, by which the proxy coordinates groups itself. `journal` is set if the groups'
+    records are stored in a topic of the upstream cluster; otherwise `runtime` states where they are stored. `seed`
+    matches the groups whose upstream offsets are taken over.
+    """
 
     upstream: Connection
     runtime: RuntimeSetup = field(default_factory=RuntimeSetup)
@@ -73,7 +75,9 @@ class LocalSetup:
 
 
 class LocalCoordination:
-    """An Interceptor that hands group requests to a coordinator in this process."""
+    """An Interceptor that passes group requests to a group coordinator in this process, instead of the upstream
+    cluster.
+    """
 
     interests = GROUP_APIS | UNSERVED | {FIND_COORDINATOR}
     observed = frozenset({_METADATA})
@@ -142,7 +146,7 @@ class LocalCoordination:
                 hidden.learn_topic_id(topic_id)
 
     def why_not_ready(self) -> str | None:
-        """Returns what is missing before all groups are served; None if nothing is."""
+        """Returns why not all groups are served yet, or None if they are."""
         if self._is_fenced:
             return "another proxy coordinates the groups now"
         return "groups are being read" if self.runtime.coordinator.is_loading else None
@@ -150,6 +154,9 @@ class LocalCoordination:
     # interceptors.Interceptor
 
     def request(self, client: ClientInfo, request: Request) -> Decision:
+        """Decides on a request: group APIs are handled by the coordinator, FindCoordinator and other brokers'
+        ListGroups are answered at once.
+        """
         if request.api_key == FIND_COORDINATOR:
             has_no_coordinator = self._is_fenced or self._is_ending
             pieces = find_coordinator(request, None if has_no_coordinator else self.coordinator_endpoint())
@@ -161,10 +168,12 @@ class LocalCoordination:
         return Handle(lambda: self._handle(client, request))
 
     def response(self, client: ClientInfo, request: Request, frame: bytes) -> None:
+        """Learns topics from an observed Metadata response."""
         _, response = decode_response(frame, request.api_key, request.api_version)
         self._topics.on_metadata(response)
 
     def on_closed(self, client: ClientInfo) -> None:
+        """Ends the client's link to the coordinator."""
         if waiting := self._seeding_tasks.get(client):
             waiting.cancel()
         if link := self._links.get(client):

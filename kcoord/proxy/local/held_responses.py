@@ -10,47 +10,59 @@ from typing import Protocol
 
 
 class CommitSequence(Protocol):
-    """The journal's progress."""
+    """The progress of an asynchronous journal, which commits rounds of records one after the other. A round is
+    everything that was decided between two flushes.
+    """
 
     @property
     def submitted(self) -> int:
-        """The number of the last round that was submitted."""
+        """The number of the last round of journal records that was submitted for commit."""
 
     @property
     def committed(self) -> int:
-        """The number of the last round that is committed, with all before it."""
+        """The number of the last round of journal records that is committed; all before it are, too."""
 
 
 class HeldResponse(Protocol):
-    """An answer that is held back."""
+    """A response that is held back until the records that it depends on are committed to the journal (the topic with
+    groups' records).
+    """
 
-    def send(self) -> None: ...
+    def send(self) -> None:
+        """Sends the response to the client."""
 
     def retry(self) -> None:
-        """Decides the request again: the records that the answer depends on are lost."""
+        """Has the request decided again, because the records that the response depends on are lost."""
 
 
 class HeldResponses:
-    """A queue of answers by the round that they wait for."""
+    """The queue of responses that are held back, each until the records that it depends on are committed to the
+    journal.
+    """
 
     def __init__(self, sequence: CommitSequence) -> None:
         self._sequence = sequence
         self._held: deque[tuple[int, HeldResponse]] = deque()
 
     def send_when_committed(self, response: HeldResponse) -> None:
+        """Sends the response at once if everything submitted to the journal (the topic with groups' records) is
+        committed, else holds it back.
+        """
         if self._sequence.committed >= self._sequence.submitted:
             response.send()
         else:
             self._held.append((self._sequence.submitted, response))
 
     def on_committed(self) -> None:
-        """Sends the answers whose round is now committed, in order."""
+        """Sends the held responses, in order, whose round of records is now committed to the journal."""
         while self._held and self._held[0][0] <= self._sequence.committed:
             _, response = self._held.popleft()
             response.send()
 
     def on_lost(self) -> None:
-        """Discards all held answers and retries their requests. Groups are unloaded by now, so retries are refused."""
+        """Drops all held responses, because the records that they depend on are lost, and retries their requests.
+        Groups are unloaded by now, so retries are refused.
+        """
         lost, self._held = self._held, deque()
         for _, response in lost:
             response.retry()

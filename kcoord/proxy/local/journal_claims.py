@@ -33,14 +33,16 @@ _NO_OFFSET: Final = -1
 
 
 class ClaimReader(Protocol):
-    """What a claim needs of a KafkaReader."""
+    """What a WriterClaim needs of a KafkaReader."""
 
     def claims_after(self, offset: int) -> Claims:
-        """Reads the claims in partition 0 behind this offset. Raises KafkaException."""
+        """Reads the claims of all writers in the journal's partition 0 behind this offset. Raises KafkaException."""
 
 
 class WriterClaim:
-    """The claim of one writer, whose name is unique."""
+    """The claim of one proxy to be the only writer of the journal (the topic with the groups' records on the upstream
+    cluster). `name` is unique to the process.
+    """
 
     def __init__(self, reader: ClaimReader, name: bytes) -> None:
         self._reader = reader
@@ -50,27 +52,34 @@ class WriterClaim:
 
     @property
     def has_begun(self) -> bool:
+        """Whether this writer has claimed the journal, by taking a term."""
         return self._claim is not None
 
     @property
     def headers(self) -> Mapping[str, bytes]:
-        """The headers of a proof record."""
+        """The Kafka headers (writer's name and term) that this writer puts on a proof record, the record by which it
+        claims the journal.
+        """
         assert self._claim is not None
         return {WRITER: self._claim.writer, TERM: self._claim.term.to_bytes(_TERM_BYTES)}
 
     def begin(self, now_ms: int) -> None:
-        """Takes a term greater than all in the journal. Raises KafkaException."""
+        """Claims the journal: takes a term greater than those of all claims in it. Raises KafkaException."""
         claims = self._reader.claims_after(self._read_to)
         self._read_to = claims.read_to
         self._claim = Claim(max([now_ms, *(claim.term + 1 for claim in claims.found)]), self._name)
 
     def has_successor(self) -> bool:
-        """Whether another proxy has a greater claim, so that this one has to give way. Raises KafkaException."""
+        """Returns whether another proxy has a greater claim to the journal, so that this one has to stop writing.
+        Raises KafkaException.
+        """
         assert self._claim is not None
         current = self._claim
         others = [claim for claim in self._reader.claims_after(self._read_to).found if claim.writer != current.writer]
         return any(claim.term == NO_TERM or claim > current for claim in others)
 
     def on_proof(self, offset: int) -> None:
-        """Notes that a proof of this writer was delivered: successors' claims come behind it."""
+        """Notes the offset at which a proof record of this writer was delivered, one that shows other proxies its
+        claim: claims of successors come behind it.
+        """
         self._read_to = max(self._read_to, offset)

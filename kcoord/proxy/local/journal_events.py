@@ -27,21 +27,28 @@ log = logging.getLogger("kcoord.storage")
 
 
 class JournalWriter(Protocol):
-    """What the coordinator's side needs of a KafkaWriter. No call blocks except `stop`."""
+    """The thread that writes the journal (the topic with groups' records on the upstream cluster), as the event loop
+    sees it: a KafkaWriter. No call blocks except `stop`.
+    """
 
-    def start(self) -> None: ...
+    def start(self) -> None:
+        """Starts the thread, which claims the journal (the topic with groups' records) and reads it."""
 
     def submit(self, round_: Round) -> None:
-        """Commits a round, and reports it later."""
+        """Has a round (all records of one flush) committed in a transaction; Committed or Lost is reported later."""
 
     def reload(self, epoch: int) -> None:
-        """Loads the journal again unless that epoch is outdated; reports Lost, then Loaded."""
+        """Has the journal (the topic with groups' records) read again, unless it was read after the load of this
+        number; Lost, then Loaded are reported.
+        """
 
-    def stop(self) -> None: ...
+    def stop(self) -> None:
+        """Waits until submitted rounds are committed, then ends the thread."""
 
 
 class JournalEvents:
-    """The coordinator's side of a journal on the upstream cluster, whose topic has `partitions` partitions.
+    """The event loop's side of a journal on the upstream cluster (the topic with groups' records, of so many
+    `partitions`): it applies the writer thread's reports to groups and held responses.
 
     `make_writer` gets the function that takes the writer's reports.
     """
@@ -59,15 +66,17 @@ class JournalEvents:
         self._runtime: LocalRuntime | None = None
 
     def make_log(self, node_id: NodeId) -> KafkaLog:
+        """Returns the journal as the group runtime uses it; this node coordinates all groups."""
         self.log.leaders = [node_id] * len(self.log.leaders)
         return self.log
 
     def begin(self, runtime: "LocalRuntime") -> None:
-        """Starts the writer; `runtime` must have been made with `make_log`."""
+        """Starts the journal's writer thread; `runtime` must have been made with `make_log`."""
         self._runtime = runtime
         self._writer.start()
 
     async def end(self) -> None:
+        """Waits until the journal's writer thread has stopped."""
         await asyncio.to_thread(self._writer.stop)
 
     def _report(self, report: Report) -> None:

@@ -39,9 +39,11 @@ class _UnderWay(NamedTuple):
 
 
 class KafkaLog:
-    """A server.groups.group_journal.Journal, and a held_responses.CommitSequence.
+    """The journal of groups' records in a topic of the upstream cluster, as the group runtime uses it: a
+    server.groups.group_journal.Journal whose flushes are asynchronous, and a held_responses.CommitSequence.
 
-    `submit` hands a round to the writer; `reload` makes it load the topic again unless that epoch is outdated.
+    `submit` passes a round of records to the writer's thread; `reload` makes it load the topic again unless that epoch
+    is outdated.
     """
 
     def __init__(
@@ -61,13 +63,15 @@ class KafkaLog:
         self._under_way: dict[int, _UnderWay] = {}  # by the number of the round
 
     def partitions_to_load(self) -> Collection[int]:
+        """Returns all partitions of the journal: none is read by a process that begins."""
         return range(self._count)
 
     def partition_of(self, group_id: str) -> int:
+        """Returns the number of the journal partition that has the group's records."""
         return offsets_partition(group_id, self._count)
 
     def append(self, records: Sequence[Record], now_ms: int) -> None:
-        """Appends all records, or none if one of them cannot be encoded."""
+        """Appends all records for the next flush, or none if one of them cannot be encoded."""
         entries: list[Entry] = []
         for record in records:
             partition = self.partition_of(record.group_id)
@@ -75,10 +79,13 @@ class KafkaLog:
         self._pending += entries
 
     def appender(self, partitions: CommitPartitions) -> "_Appender":
+        """Returns an appender for repeated commits to these topic partitions."""
         return _Appender(self)
 
     def flush(self, now_ms: int) -> dict[int, str]:
-        """Submits everything appended as a round. It never fails here: the writer reports losses later."""
+        """Submits everything appended since the last flush to the writer thread, as a round to commit. It never fails
+        here: the writer reports losses later.
+        """
         now = time.monotonic()
         if (
             not self._pending
@@ -96,11 +103,13 @@ class KafkaLog:
         return {}
 
     def superseded_in(self, index: int) -> SupersededBatches:
-        """Returns nothing: the upstream's broker compacts the topic."""
+        """Returns no batches: the upstream's broker compacts the topic."""
         return SupersededBatches()
 
     def read(self, index: int, reader: FactReader) -> Iterator[list[Fact]]:
-        """Yields the loaded facts of a partition in batches. Raises JournalLost."""
+        """Yields the decoded records of a partition of the journal, as they were loaded, in batches. Raises
+        JournalLost.
+        """
         epoch = self._epoch
         self._ensure_epoch(epoch)
         contents = self._contents[index]
@@ -119,12 +128,14 @@ class KafkaLog:
     # The writer's reports
 
     def on_loaded(self, loaded: Loaded) -> None:
+        """Takes the contents of the journal (the topic with groups' records), when the writer thread has read it."""
         self._epoch = loaded.epoch
         self._contents = [*loaded.partitions]
         self._proven_at = loaded.proven_at
         self.is_ready = True
 
     def on_committed(self, number: int, counts: JournalCounts) -> None:
+        """Notes that all rounds up to this number are committed, and counts them in `counts`."""
         self.committed = number
         for earlier in [begun for begun in self._under_way if begun <= number]:
             round_ = self._under_way.pop(earlier)
@@ -133,7 +144,7 @@ class KafkaLog:
             counts.transactions.add(time.monotonic() - round_.begun_at)
 
     def on_lost(self) -> None:
-        """Drops the rounds in flight: the journal will be loaded again."""
+        """Drops the rounds of records that are not committed: the journal will be read again."""
         self.is_ready = False
         self.committed = self.submitted
         self._under_way.clear()

@@ -30,7 +30,9 @@ NO_TERM: Final = -1
 
 
 class Claim(NamedTuple):
-    """A claim to be the journal's writer; of two claims the greater one counts: see journal_claims.py."""
+    """The claim of a proxy to be the journal's only writer; of two claims the greater one counts: see
+    journal_claims.py.
+    """
 
     term: int
     """NO_TERM if the proof has none: older kcoord did not write them."""
@@ -38,7 +40,7 @@ class Claim(NamedTuple):
 
 
 class Claims(NamedTuple):
-    """The claims found in a range of offsets."""
+    """The claims to the journal that were found in a range of offsets."""
 
     found: Sequence[Claim]
     read_to: int
@@ -66,14 +68,17 @@ _IGNORED_GROUP_ERRORS: Final = frozenset(
 
 
 class KafkaReader:
-    """Reads the journal's topic with short-lived consumers."""
+    """Reads the journal, the topic with the groups' records on the upstream cluster, with short-lived consumers. It
+    blocks.
+    """
 
     def __init__(self, journal: KafkaJournal, is_stopping: Callable[[], bool]) -> None:
         self._journal = journal
         self._is_stopping = is_stopping
 
     def read(self, proofs: Sequence[int]) -> list[Contents] | None:
-        """Reads everything committed up to these offsets, one per partition; None if it is stopped meanwhile.
+        """Reads everything committed to the journal up to these offsets, one per partition; None if it is stopped
+        meanwhile.
 
         Raises KafkaException.
         """
@@ -92,7 +97,7 @@ class KafkaReader:
         return None
 
     def claims_after(self, offset: int) -> "Claims":
-        """Reads the claims of all proofs in partition 0 behind this offset; none if it is stopped meanwhile.
+        """Reads the writers' claims in the journal's partition 0 behind this offset; none if it is stopped meanwhile.
 
         Raises KafkaException.
         """

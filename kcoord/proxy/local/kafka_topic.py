@@ -35,12 +35,14 @@ _FRAMING: Final = 128
 
 
 class BadJournalTopic(RemoteFailure, RuntimeError):
-    """The topic cannot be used or created."""
+    """Raised when the topic for groups' records on the upstream cluster (the journal) cannot be used or created."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KafkaJournal:
-    """The journal's cluster and topic. `partitions` and `replication_factor` apply if the topic has to be created."""
+    """The settings of a journal on the upstream cluster, the topic in which the proxy stores groups' records.
+    `partitions` and `replication_factor` apply if the topic has to be created.
+    """
 
     upstream: Connection
     topic: str = DEFAULT_TOPIC
@@ -49,31 +51,39 @@ class KafkaJournal:
 
     @property
     def transactional_id(self) -> str:
-        """The writer's transactional id: a producer that begins with it becomes the writer, and fences earlier ones."""
+        """The transactional id of the producer that writes the journal: a new producer with it becomes the writer, and
+        fences earlier ones.
+        """
         return f"kcoord-journal-{self.topic}"
 
 
 class JournalTopic(NamedTuple):
-    """The properties of the existing topic."""
+    """The properties of the journal's existing topic (with groups' records): its number of partitions, and its
+    max.message.bytes.
+    """
 
     partitions: int
     max_message_bytes: int
 
     @property
     def largest_record(self) -> int:
-        """The most bytes that a key and its value may have together."""
+        """The most bytes that the key and value of a record in the journal may have together."""
         return min(self.max_message_bytes, LARGEST_RECORD) - _FRAMING
 
 
 def configuration(journal: KafkaJournal, **more: Any) -> dict[str, Any]:
-    """Returns the librdkafka settings of a client that logs nothing: its errors are raised, and logged by kcoord."""
+    """Returns the librdkafka settings of a client for the journal, with `more` added. The client logs nothing: its
+    errors are raised, and logged by kcoord.
+    """
     silent = logging.Logger("librdkafka")
     silent.addHandler(logging.NullHandler())
     return {**librdkafka_configuration(journal.upstream), "logger": silent, **more}
 
 
 def ensure_topic(journal: KafkaJournal) -> JournalTopic:
-    """Creates the topic if it is missing, and checks its settings. Blocks. Raises BadJournalTopic."""
+    """Creates the journal's topic, which stores groups' records, if it is missing, and checks its settings. Blocks.
+    Raises BadJournalTopic.
+    """
     if journal.topic in _INTERNAL:
         raise BadJournalTopic(
             f"the journal's topic cannot be {journal.topic!r}: that is Kafka's own, and nobody else's"
@@ -90,7 +100,9 @@ def ensure_topic(journal: KafkaJournal) -> JournalTopic:
 
 
 def ensure_is_unchanged(journal: KafkaJournal, partitions: int) -> None:
-    """Checks that the topic still exists, with so many partitions. Blocks. Raises BadJournalTopic."""
+    """Checks that the journal's topic, which stores groups' records, still exists with so many partitions. Blocks.
+    Raises BadJournalTopic.
+    """
     with _admin(journal) as admin:
         found = _partitions(admin, journal)
         if found is None:
@@ -106,7 +118,7 @@ def ensure_is_unchanged(journal: KafkaJournal, partitions: int) -> None:
 
 
 def find_topic_id(journal: KafkaJournal) -> UUID | None:
-    """Returns the topic's id; None if the cluster has no topic ids. Blocks. Raises BadJournalTopic.
+    """Returns the topic id of the journal; None if the cluster has no topic ids. Blocks. Raises BadJournalTopic.
 
     Brokers learn of a topic that was just created a little later than the controller, so it is retried.
     """

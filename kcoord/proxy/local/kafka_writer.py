@@ -81,7 +81,9 @@ PROOF: Final[Entry] = (0, PROOF_KEY, None)
 
 
 class Round(NamedTuple):
-    """Everything that the coordinator decided between two flushes; committed in one transaction."""
+    """All records for the journal (the topic with groups' records) that were decided between two flushes. They are
+    committed in one transaction.
+    """
 
     number: int
     epoch: int
@@ -90,13 +92,17 @@ class Round(NamedTuple):
 
 
 class Reload(NamedTuple):
-    """A request to load the journal again, unless it was loaded after that epoch."""
+    """A request to the writer thread to read the journal (the topic with groups' records) again, unless it was read
+    after the load of this number.
+    """
 
     epoch: int
 
 
 class Loaded(NamedTuple):
-    """Reports the journal's contents."""
+    """The writer thread's report that it has read the journal (the topic with groups' records): the last value of each
+    key in each partition.
+    """
 
     epoch: int
     partitions: list[Contents]
@@ -104,19 +110,23 @@ class Loaded(NamedTuple):
 
 
 class Committed(NamedTuple):
-    """Reports that all rounds up to this number are committed."""
+    """The writer thread's report that all rounds of records up to this number are committed to the journal."""
 
     number: int
 
 
 class Lost(NamedTuple):
-    """Reports that all uncommitted rounds are lost, and that the journal will be loaded again."""
+    """The writer thread's report that all uncommitted rounds of records are lost, and that the journal will be read
+    again.
+    """
 
     why: str
 
 
 class Fenced(NamedTuple):
-    """Reports that another proxy has claimed the journal, for good."""
+    """The writer thread's report that another proxy has claimed the journal (the topic with groups' records),
+    for good.
+    """
 
     why: str
 
@@ -125,7 +135,9 @@ Report = Loaded | Committed | Lost | Fenced
 
 
 class KafkaWriter:
-    """The journal's writer. It calls `report` in its own thread, in the order of events."""
+    """The thread that writes the journal (the topic with groups' records on the upstream cluster) in transactions. It
+    calls `report` in this thread, in the order of events.
+    """
 
     def __init__(self, journal: KafkaJournal, topic: JournalTopic, report: Callable[[Report], None]) -> None:
         self._journal = journal
@@ -142,18 +154,23 @@ class KafkaWriter:
         self._thread = threading.Thread(target=self._run, name="kcoord-journal", daemon=True)
 
     def start(self) -> None:
+        """Starts the thread, which claims the journal (the topic with groups' records) and reads it."""
         self._thread.start()
 
     def submit(self, round_: Round) -> None:
-        """Queues a round; does not block."""
+        """Queues a round (all records of one flush) to be committed in a transaction; does not block."""
         self._work.put(round_)
 
     def reload(self, epoch: int) -> None:
-        """Queues a reload of the journal, unless it was loaded after that epoch; does not block."""
+        """Queues another read of the journal's topic, unless it was read after the load of this number; does
+        not block.
+        """
         self._work.put(Reload(epoch))
 
     def stop(self) -> None:
-        """Waits until queued rounds are committed, with a timeout: the next writer aborts what is still open."""
+        """Waits until queued rounds are committed, with a timeout, and ends the thread: the next writer aborts what is
+        still open.
+        """
         self._is_stopping.set()
         self._work.put(None)
         self._thread.join(_STOP_TIMEOUT)

@@ -35,14 +35,16 @@ _FIRST_WITH_MANY_GROUPS: Final = 8  # OffsetFetch (KIP-709)
 
 
 class UpstreamOffsets(NamedTuple):
-    """A group's state upstream: its committed offsets, and whether it has members."""
+    """A group on the upstream cluster: its committed offsets, and whether it has members."""
 
     commits: Commits
     has_members: bool
 
 
 class OffsetSeeder:
-    """Takes over groups whose id matches `pattern`. `groups` are the proxy's, `topics` the upstream's."""
+    """Takes over the committed offsets of groups from the upstream cluster when a client first uses them here, for
+    groups whose id matches `pattern`. `groups` are the proxy's, `topics` the upstream's.
+    """
 
     def __init__(
         self,
@@ -60,11 +62,12 @@ class OffsetSeeder:
         self._under_way: dict[str, asyncio.Task[bool]] = {}
 
     def groups_to_check(self, request: Request) -> list[str]:
-        """Returns the groups in a request that match the pattern. Raises CorruptMessage."""
+        """Returns the group ids in a request that match the pattern. Raises CorruptMessage."""
         return [group_id for group_id in groups_in(request) if group_id and self._pattern.fullmatch(group_id)]
 
     def refusal(self, group_ids: Sequence[str]) -> ErrorCode | None:
-        """Returns the error if one of these groups is not loaded yet: then it is unknown whether to take it over.
+        """Returns the error if one of these groups is not loaded from the journal yet, so that it is unknown whether to
+        take it over; else None.
 
         The coordinator would return the same error, but decides later. By then the group may be loaded, and would be
         served without its upstream offsets.
@@ -73,11 +76,13 @@ class OffsetSeeder:
         return next((error for error in refusals if error is not None), None)
 
     def groups_to_seed(self, group_ids: Sequence[str]) -> list[str]:
-        """Returns those of them that have to be taken over."""
+        """Returns those of these groups whose offsets have to be taken over."""
         return [group_id for group_id in group_ids if self._must_be_seeded(group_id)]
 
     async def take_over(self, group_ids: Sequence[str]) -> None:
-        """Takes over these groups. Raises ConnectionError or Refused if the upstream's offsets cannot be fetched."""
+        """Copies the upstream's committed offsets of these groups. Raises ConnectionError or Refused if they cannot be
+        fetched.
+        """
         absent: set[str] = set()
         # Repeated if the journal was lost, and with it a group taken over here, while waiting for another.
         while wanted := [group_id for group_id in self.groups_to_seed(group_ids) if group_id not in absent]:
@@ -90,6 +95,7 @@ class OffsetSeeder:
                     absent.add(group_id)
 
     async def end(self) -> None:
+        """Cancels what is being taken over, when the proxy stops."""
         tasks = list(self._under_way.values())
         for task in tasks:
             task.cancel()
@@ -132,7 +138,9 @@ class OffsetSeeder:
 
 
 def groups_in(request: Request) -> list[str]:
-    """Returns the groups in a request of the APIs that take groups over. Raises CorruptMessage."""
+    """Returns the group ids in a request, for the APIs that take groups over; empty for all others. Raises
+    CorruptMessage.
+    """
     if request.api_key not in _SEEDING_APIS:
         return []
     _, entity = decode_request(request.frame, request.api_key, request.api_version)

@@ -23,7 +23,9 @@ _NO_PORT: Final = 0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalJournal:
-    """Settings for groups stored in memory or, with `data_dir`, in files; with `fsync`, answers wait for the disk."""
+    """Settings of a journal in this process: groups' records are stored in memory or, with `data_dir`, in files; with
+    `fsync`, responses wait for the disk.
+    """
 
     data_dir: Path | None = None
     fsync: bool = False
@@ -31,19 +33,23 @@ class LocalJournal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuntimeSetup:
-    """The settings of a LocalRuntime."""
+    """The settings of a LocalRuntime: limits and timeouts, and where groups' records are stored."""
 
     settings: Settings = field(default_factory=Settings)
     local_journal: LocalJournal = field(default_factory=LocalJournal)
 
     def limited_to(self, largest_record: int) -> "RuntimeSetup":
-        """Limits message.max.bytes to what the journal's topic takes, so that larger plans are refused in time."""
+        """Returns the settings with message.max.bytes limited to what the journal's topic takes, so that assignments
+        that are too large are refused in time.
+        """
         limit = min(self.settings.message_max_bytes, largest_record)
         return replace(self, settings=replace(self.settings, message_max_bytes=limit))
 
 
 class LocalRuntime(ClusterRuntime):
-    """A cluster of one node without listeners: `connect` makes its connections. Raises CannotServe."""
+    """The group coordinator in the proxy's process: a cluster of one node without listeners. `connect` makes its
+    connections. Raises CannotServe.
+    """
 
     def __init__(
         self, setup: RuntimeSetup, topics: Topics, make_journal: Callable[[NodeId], Journal] | None = None
@@ -59,18 +65,20 @@ class LocalRuntime(ClusterRuntime):
 
     @property
     def caching_allowed(self) -> bool:
-        """Always False: cached answers would be sent before client_link has been given the request."""
+        """Always False: cached responses would be sent before client_link has been given the request."""
         return False
 
     def connect(self) -> Connection:
+        """Makes a connection to the coordinator, which has no transport yet."""
         return Connection(self, self._node_id, self._settings.socket_request_max_bytes)
 
     @property
     def coordinator(self) -> GroupRuntime:
+        """The group runtime, made at first use."""
         return self._get_or_make_groups()
 
     def read_groups(self) -> None:
-        """Loads the groups of partitions that are not loaded, in the background."""
+        """Loads the groups whose partitions of the journal are not loaded, in the background."""
         self._maintenance.load_groups(self.coordinator)
 
     def _make_groups(self) -> GroupRuntime:

@@ -23,7 +23,9 @@ _MIN_PAUSE: Final = 2.0  # however often a refresh is requested
 
 
 class TopicRefresher:
-    """Refreshes `topics`. It deletes the offsets of deleted topics from `groups`, and then calls `drain_parked`."""
+    """Refreshes `topics`, the proxy's list of upstream topics, in the background. It deletes the offsets of deleted
+    topics from `groups`, and then calls `drain_parked`.
+    """
 
     def __init__(
         self, upstream: Connection, topics: MirroredTopics, groups: GroupRuntime, drain_parked: Callable[[], None]
@@ -39,11 +41,12 @@ class TopicRefresher:
         groups.on_partition_loaded = self._on_groups_loaded
 
     async def begin(self) -> None:
-        """Lists all topics once, then in the background. Raises ConnectionError or Refused."""
+        """Lists all upstream topics once, then in the background. Raises ConnectionError or Refused."""
         await self._refresh()
         self._task = asyncio.create_task(self._repeat())
 
     async def end(self) -> None:
+        """Stops refreshing, when the proxy stops."""
         if self._task:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)

@@ -31,21 +31,22 @@ lost."""
 
 
 class KnownTopic(NamedTuple):
-    """A topic's id and number of partitions."""
+    """The id and the number of partitions of an upstream topic."""
 
     topic_id: UUID
     partitions: int
 
 
 class DeletedTopic(NamedTuple):
-    """The id of a deleted topic."""
+    """An upstream topic that was deleted: its id, and the topic that was recreated under its name, if any."""
 
     topic_id: UUID
     recreated: RecreatedTopic | None  # the topic that has the name now
 
 
 class MirroredTopics:
-    """A groups.topics.Topics. `request_refresh` is called for unknown topics, so that they may be known the next time.
+    """The upstream's topics, as group coordinators see them (groups.topics.Topics). `request_refresh` is called for
+    unknown topics, so that they may be known the next time.
 
     `hidden` is the name of a topic that groups never see, whatever names it: the journal's. `found` is called with the
     name and the id of each other topic when it is first seen.
@@ -71,6 +72,7 @@ class MirroredTopics:
     # groups.topics.Topics
 
     def topic_id(self, name: str) -> UUID | None:
+        """Returns the topic's id, or None if it is not known, and then requests a refresh."""
         known = self._by_name.get(name)
         if known is None:
             self.request_refresh()
@@ -78,25 +80,28 @@ class MirroredTopics:
         return known.topic_id
 
     def topic_name(self, topic_id: UUID) -> str | None:
+        """Returns the name of the topic with this id, or None if it is not known, and then requests a refresh."""
         name = self._names.get(topic_id)
         if name is None:
             self.request_refresh()
         return name
 
     def has(self, name: str, topic_id: UUID, partition: int) -> bool:
+        """Returns whether the partition is known in a topic with this name and this id."""
         known = self._by_name.get(name)
         if known is None or (known.topic_id is not topic_id and known.topic_id != topic_id):
             return False
         return partition < known.partitions
 
     def partitions_of(self, name: str) -> int:
+        """Returns how many partitions the topic has; 0 if it is not known."""
         known = self._by_name.get(name)
         return 0 if known is None else known.partitions
 
     # Updates
 
     def on_topic(self, name: str, topic_id: UUID, partitions: int) -> None:
-        """Adds a topic of an observed answer. If it contradicts a known topic, a refresh is requested instead."""
+        """Adds a topic of an observed response. If it contradicts a known topic, a refresh is requested instead."""
         if name == self._hidden:
             return
         known = self._by_name.get(name)
@@ -109,14 +114,18 @@ class MirroredTopics:
             self._by_name[name] = known._replace(partitions=partitions)
 
     def on_metadata(self, response: Any) -> None:
-        """Adds all topics of a Metadata response; those before version 10 have no ids, and are ignored."""
+        """Adds all topics of an observed Metadata response; those before version 10 have no topic ids, and
+        are ignored.
+        """
         for topic in response.topics:
             topic_id = getattr(topic, "topic_id", None)
             if topic.name and topic_id and topic_id != NO_ID and topic.partitions:
                 self.on_topic(topic.name, topic_id, len(topic.partitions))
 
     def on_listed(self, topics: Mapping[str, KnownTopic], asked_at_ms: int) -> Collection[str]:
-        """Applies the proxy's own listing; returns the names missing for the second time, which are to be checked."""
+        """Applies the proxy's own list of all topics, requested at `asked_at_ms`; returns the names missing for the
+        second time, which are to be checked.
+        """
         topics = {name: topic for name, topic in topics.items() if name != self._hidden}
         for name, topic in topics.items():
             self._store(name, topic)
@@ -130,13 +139,16 @@ class MirroredTopics:
         return twice
 
     def expect(self, topics: Iterable[tuple[str, UUID]], now_ms: int) -> None:
-        """Adds names and ids of topics that existed once, as if they had been listed."""
+        """Adds names and ids of topics with committed offsets, as if they had been listed: they may have been deleted
+        while no proxy ran.
+        """
         for name, topic_id in topics:
             self._listed.setdefault(topic_id, name)
             self._seen_ms.setdefault(topic_id, now_ms)
 
     @property
     def has_missing(self) -> bool:
+        """Whether a listed topic was not in the last list."""
         return bool(self._missing)
 
     def on_deleted(self, name: str) -> list[DeletedTopic]:

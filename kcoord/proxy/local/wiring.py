@@ -18,7 +18,9 @@ def local_coordination(
     make_runtime: Callable[..., LocalRuntime] = LocalRuntime,
     on_made: Callable[[LocalCoordination], None] = lambda coordination: None,
 ) -> Callable[[Proxy], LocalCoordination]:
-    """Returns the interceptor factory for `proxy.main.run`; `on_made` gets the coordination that it makes."""
+    """Returns the factory of the LocalCoordination interceptor for `proxy.main.run`; `on_made` gets the one that it
+    makes.
+    """
 
     def make(proxy: Proxy) -> LocalCoordination:
         coordination = LocalCoordination(setup, make_runtime)
@@ -30,7 +32,9 @@ def local_coordination(
 
 
 def with_hidden_journal(setup: LocalSetup) -> tuple[LocalSetup, tuple[HidingInterceptor, ...]]:
-    """Returns the setup with a hidden journal, and the interceptors that hide it and must run first."""
+    """Returns the setup with the names of the journal hidden, and the interceptors that hide them and must
+    run first.
+    """
     if setup.journal is None:
         return setup, ()
     journal = HiddenNames(topic=setup.journal.topic, transactional_id=setup.journal.transactional_id)
@@ -43,7 +47,9 @@ def with_hidden_journal(setup: LocalSetup) -> tuple[LocalSetup, tuple[HidingInte
 
 
 def coordinating_broker(proxy: Proxy) -> BrokerEndpoint | None:
-    """Returns the broker that serves as the coordinator: the live one with the lowest id, so that all clients agree."""
+    """Returns the broker that clients see as the coordinator of all groups: the live one with the lowest id, so that
+    all clients agree. None if no broker is live.
+    """
 
     live = proxy.brokers.live
     return BrokerEndpoint(live[0], *proxy.endpoint_of(live[0])) if live else None

@@ -21,7 +21,7 @@ class _Answer(NamedTuple):
 
 
 class CommitCounter:
-    """An Interceptor that counts committed offsets and errors."""
+    """An Interceptor that counts committed offsets, and errors of commits, in OffsetCommit responses."""
 
     interests: frozenset[int] = frozenset()
     observed: frozenset[int] = frozenset({OFFSET_COMMIT})
@@ -35,9 +35,11 @@ class CommitCounter:
         self._last: dict[ClientInfo, _Answer] = {}
 
     def request(self, client: ClientInfo, request: Request) -> Decision:
+        """Passes every request."""
         return PASS
 
     def response(self, client: ClientInfo, request: Request, frame: bytes) -> None:
+        """Counts the committed offsets and the errors in an OffsetCommit response."""
         last = self._last.get(client)
         if last is None or last.rest != frame[4:]:  # a client's commits mostly get identical responses
             try:
@@ -49,6 +51,7 @@ class CommitCounter:
             self.errors[last.error] += 1
 
     def on_closed(self, client: ClientInfo) -> None:
+        """Does nothing: there is no state per client."""
         self._last.pop(client, None)
 
 

@@ -48,7 +48,7 @@ AnyObservedGroup = ObservedGroup | ObservedConsumerGroup
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupView:
-    """A snapshot of one observed group, for operators."""
+    """A snapshot of one observed group, for operators: its state, members and number of rebalances."""
 
     group_id: str
     kind: str  # classic or consumer
@@ -80,7 +80,8 @@ class _RepeatedHeartbeat(NamedTuple):
 
 
 class GroupObserver:
-    """An Interceptor that derives groups' states and rebalances from what it observes."""
+    """An Interceptor that derives the states, members and rebalances of groups from the requests and responses that
+    pass through the proxy. It changes nothing."""
 
     interests: frozenset[int] = frozenset({_JOIN_GROUP})
     observed: frozenset[int] = frozenset(
@@ -101,10 +102,11 @@ class GroupObserver:
     # Queries
 
     def group(self, group_id: str) -> AnyObservedGroup | None:
+        """Returns an observed group, or None if it was not observed or is forgotten."""
         return self._groups.get(group_id)
 
     def groups(self) -> Iterator[GroupView]:
-        """Yields all remembered groups."""
+        """Yields a snapshot of each remembered group."""
         now = self._clock()
         for group in self._groups.values():
             yield GroupView(
@@ -119,15 +121,18 @@ class GroupObserver:
             )
 
     def groups_by_state(self) -> Counter[str]:
+        """Counts the remembered groups by state."""
         return Counter(str(group.state) for group in self._groups.values())
 
     def member_count(self) -> int:
+        """Returns how many members all remembered groups have."""
         now = self._clock()
         return sum(len(group.alive(now)) for group in self._groups.values())
 
     # Observations
 
     def request(self, client: ClientInfo, request: Request) -> Decision:
+        """Notes a JoinGroup that is being forwarded, and passes it."""
         header, entity = decode_request(request.frame, request.api_key, request.api_version)
         join = _parse_join(entity, header.client_id or "", client.host)
         if not _only_requests_member_id(request.api_version, join.member):
@@ -140,13 +145,14 @@ class GroupObserver:
         return PASS
 
     def on_join_heartbeat(self, client: ClientInfo, request: Request, heartbeat: Any) -> None:
-        """Records a joining ConsumerGroupHeartbeat that is being forwarded. The guard that limits groups calls this:
-        nothing else needs to know of such joins before they are answered."""
+        """Records a joining ConsumerGroupHeartbeat (KIP-848) that is being forwarded. The guard that limits groups
+        calls this: nothing else needs to know of such joins before they are answered."""
         ticket = self._ticket(client, request, heartbeat.group_id)
         group = self._find(heartbeat.group_id) or self._consumer_group(heartbeat.group_id)
         group.add_pending_join(ticket, ObservedMember(member_id=heartbeat.member_id, instance_id=heartbeat.instance_id))
 
     def response(self, client: ClientInfo, request: Request, frame: bytes) -> None:
+        """Updates the group from a response and its request."""
         if request.api_key == _HEARTBEAT and self._is_repeated_heartbeat(client, request.frame, frame):
             return
         try:
@@ -181,6 +187,7 @@ class GroupObserver:
             self._on_member_answered(asked, answer)
 
     def on_closed(self, client: ClientInfo) -> None:
+        """Drops the pending joins of a client that has disconnected."""
         self._last_heartbeats.pop(client, None)
         for ticket in self._pending_joins.pop(client, ()):
             if group := self._groups.get(ticket.group_id):

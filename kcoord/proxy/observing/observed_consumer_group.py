@@ -15,7 +15,8 @@ _STATIC_LEAVE_EPOCH: Final = -2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Heartbeat:
-    """A ConsumerGroupHeartbeat request. Epoch 0 joins, a negative one leaves; topics None means unchanged.
+    """The observed fields of a ConsumerGroupHeartbeat request (KIP-848). Epoch 0 joins, a negative one leaves; topics
+    None means unchanged.
 
     Epoch -2 is sent by a static member that means to return: it stays a member until its session expires.
     """
@@ -27,7 +28,7 @@ class Heartbeat:
 
 @dataclass(slots=True)
 class ObservedConsumerGroup(Membership):
-    """A KIP-848 consumer group."""
+    """The state of a KIP-848 consumer group, as far as heartbeats through this proxy show it."""
 
     generation: int = 0  # the highest epoch in any response
     protocol_type: str = "consumer"
@@ -37,6 +38,7 @@ class ObservedConsumerGroup(Membership):
 
     @property
     def state(self) -> ForeignGroupState:
+        """Whether the group is empty, stable, or has members that are behind its epoch (reconciling)."""
         if not self.members:
             return ForeignGroupState.EMPTY
         is_behind = any(epoch < self.generation for epoch in self._epochs.values())
@@ -45,7 +47,9 @@ class ObservedConsumerGroup(Membership):
     def on_heartbeat_answered(
         self, ticket: object, heartbeat: Heartbeat, member_id: str, epoch: int, now: float
     ) -> Rebalanced | None:
-        """Handles a successful response, with the member's id and its epoch; returns the rebalance that it shows."""
+        """Applies a successful heartbeat response, with the member's id and its epoch; returns the rebalance that it
+        shows, if any. `ticket` is that of its pending join.
+        """
         self._pending_joins.pop(ticket, None)
         if heartbeat.epoch == _STATIC_LEAVE_EPOCH:
             self._epochs.pop(member_id, None)
@@ -76,8 +80,9 @@ class ObservedConsumerGroup(Membership):
             self._began = self._began or RebalanceStart(Cause.LEFT)
 
     def rebalances_since(self, instant: float) -> int:
-        """Returns how many rebalances there were since then, including one for each pending new member: every new
-        member causes a new epoch."""
+        """Returns how many rebalances there were since this instant, including one for each pending new member: every
+        new member causes a new epoch.
+        """
         return sum(at > instant for at in self.rebalanced_at) + len(self._pending_new_members())
 
     def _replace_static(self, instance_id: str | None, member_id: str) -> None:

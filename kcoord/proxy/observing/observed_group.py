@@ -46,7 +46,7 @@ class Cause(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObservedMember:
-    """A member as far as it is known here."""
+    """A member of an observed group, with what the proxy has seen of it."""
 
     member_id: str
     instance_id: str | None = None
@@ -58,7 +58,7 @@ class ObservedMember:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinRequest:
-    """A JoinGroup request. The member's id is empty if it has none yet."""
+    """The observed fields of a JoinGroup request. The member's id is empty if it has none yet."""
 
     member: ObservedMember
     protocol_type: str
@@ -66,7 +66,9 @@ class JoinRequest:
 
 
 class JoinResponse(NamedTuple):
-    """A successful JoinGroup response. `members` are ids and instance ids, and empty for followers."""
+    """The observed fields of a successful JoinGroup response. `members` are pairs of member id and instance id; only
+    the leader's response lists them.
+    """
 
     member_id: str
     generation: int
@@ -75,7 +77,7 @@ class JoinResponse(NamedTuple):
 
 
 class RebalanceStart(NamedTuple):
-    """Why a rebalance began."""
+    """The cause of a rebalance that has begun, and the reason that the client gave (KIP-800)."""
 
     cause: Cause
     reason: str = ""
@@ -83,7 +85,7 @@ class RebalanceStart(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rebalanced:
-    """A finished rebalance: its generation is complete, or a newer one has already replaced it."""
+    """A rebalance that has finished: its generation is complete, or a newer one has already replaced it."""
 
     group_id: str
     generation: int
@@ -95,7 +97,7 @@ class Rebalanced:
 
 @dataclass(slots=True)
 class Membership:
-    """The members and pending joins of a group of either kind."""
+    """The members and pending joins of an observed group, classic or KIP-848."""
 
     group_id: str
     generation: int = NO_GENERATION
@@ -106,7 +108,8 @@ class Membership:
 
     @classmethod
     def converted_from(cls, former: "Membership", now: float) -> Self:
-        """Converts a group to the other kind. What both kinds have in common is carried over.
+        """Converts an observed group to the other kind, classic or KIP-848. What both kinds have in common is carried
+        over.
 
         A group that still has live members continues, and may have members of both kinds (KIP-848, migration).
         """
@@ -118,7 +121,7 @@ class Membership:
         return group
 
     def add_pending_join(self, ticket: object, member: ObservedMember) -> None:
-        """Adds a join whose request has been forwarded."""
+        """Adds a join whose request has been forwarded and not answered yet. `ticket` identifies it."""
         self._pending_joins[ticket] = member
 
     def on_join_refused(self, ticket: object) -> None:
@@ -126,7 +129,9 @@ class Membership:
         self._pending_joins.pop(ticket, None)
 
     def is_known(self, member_id: str, instance_id: str | None) -> bool:
-        """Whether this is a member or a pending one. A client that was only given a member id is neither."""
+        """Returns whether this is a member, or one that is joining. A client that was only given a member id is
+        neither.
+        """
         if member_id in self.members or self.has_instance(instance_id):
             return True
         pending = self._pending_joins.values()
@@ -135,11 +140,13 @@ class Membership:
         return instance_id is not None and any(each.instance_id == instance_id for each in pending)
 
     def has_instance(self, instance_id: str | None) -> bool:
-        """Whether there is a static member with this instance id."""
+        """Returns whether there is a static member with this instance id."""
         return instance_id is not None and any(each.instance_id == instance_id for each in self.members.values())
 
     def size(self, now: float) -> int:
-        """Returns how many members the group has, or will have once all pending joins have succeeded."""
+        """Returns how many members the group has, or will have once all pending joins have succeeded; `now` is a
+        monotonic instant.
+        """
         return len(self.alive(now)) + len(self._pending_new_members())
 
     def alive(self, now: float) -> list[ObservedMember]:
@@ -168,7 +175,9 @@ class Membership:
 
 @dataclass(slots=True)
 class ObservedGroup(Membership):
-    """A classic group."""
+    """The state of a classic group (JoinGroup, SyncGroup), as far as requests and responses through this
+    proxy show it.
+    """
 
     state: State = State.EMPTY
     protocol_type: str = ""
@@ -181,6 +190,9 @@ class ObservedGroup(Membership):
     # Observations
 
     def on_join_sent(self, ticket: object, join: JoinRequest) -> None:
+        """Notes a JoinGroup that has been forwarded. `ticket` identifies it until it is answered; its member counts as
+        pending.
+        """
         self.add_pending_join(ticket, join.member)
         self._began = self._began or RebalanceStart(self._cause_of(join), join.reason)
         if self.state in (State.EMPTY, State.STABLE):
@@ -189,6 +201,7 @@ class ObservedGroup(Membership):
     def on_join_answered(
         self, ticket: object, join: JoinRequest, answer: JoinResponse, now: float
     ) -> Rebalanced | None:
+        """Applies a successful JoinGroup response; returns the rebalance that it shows to have ended, if any."""
         self._pending_joins.pop(ticket, None)
         completed = None
         # A lower generation, and no live member of the known one: the group was deleted and created again.
@@ -203,10 +216,12 @@ class ObservedGroup(Membership):
         return completed
 
     def on_join_refused(self, ticket: object) -> None:
+        """Drops a pending join that was refused, and the rebalance if no other observation confirms it."""
         Membership.on_join_refused(self, ticket)  # super() does not work in dataclasses with slots
         self._cancel_unconfirmed_rebalance()
 
     def on_synced(self, member_id: str, generation: int, now: float) -> Rebalanced | None:
+        """Applies a successful SyncGroup response to this member; returns the rebalance that it completes, if any."""
         self.on_member_confirmed(member_id, generation, now)
         if generation != self.generation:
             return None
@@ -223,12 +238,13 @@ class ObservedGroup(Membership):
         self._renew_session(member_id, now)
 
     def on_rebalance_announced(self, member_id: str, now: float) -> None:
-        """Handles REBALANCE_IN_PROGRESS in a response to this member."""
+        """Notes that a rebalance has begun, which REBALANCE_IN_PROGRESS in a response to this member shows."""
         self.members.setdefault(member_id, ObservedMember(member_id=member_id))
         self._last_seen_at[member_id] = now
         self._prepare_rebalance(RebalanceStart(Cause.ELSEWHERE))
 
     def on_left(self, member_ids: Iterable[str], instance_ids: Iterable[str], reason: str = "") -> None:
+        """Removes the members that have left by a LeaveGroup request, named by member id or instance id."""
         instances = set(instance_ids)
         gone = {*member_ids} | {each.member_id for each in self.members.values() if each.instance_id in instances}
         known = gone & self.members.keys()
@@ -248,7 +264,9 @@ class ObservedGroup(Membership):
     # Queries
 
     def rebalances_since(self, instant: float) -> int:
-        """Returns how many rebalances there were since then, with one that has begun but has no generation yet."""
+        """Returns how many rebalances there were since this instant, with one that has begun but has no
+        generation yet.
+        """
         return sum(at > instant for at in self.rebalanced_at) + (self._began is not None)
 
     def _session_end(self, member: ObservedMember) -> float:

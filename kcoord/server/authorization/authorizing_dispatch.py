@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class AuthorizingDispatch(Dispatch):
-    """A Dispatch that checks the rules for each request of its node."""
+    """A Dispatch that checks the authorization rules (ACLs) of each request's principal before it is decided."""
 
     def __init__(self, *args: Any, authorizer: Authorizer) -> None:
         super().__init__(*args)

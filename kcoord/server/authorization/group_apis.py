@@ -66,7 +66,9 @@ _TOPIC_DENIED: Final = ErrorCode.topic_authorization_failed
 
 
 def members_guard(refused: Reply) -> Guard:
-    """Returns a guard for the requests of members, which need to read their group."""
+    """Returns a guard, which authorizes requests of group members: they need READ on their group, or get the reply
+    `refused`.
+    """
 
     def guard(request: Any, permissions: Permissions, cluster: Cluster, decide: Decide[Any, Any]) -> Any:
         return decide(request) if permissions.may_group(Operation.READ, request.group_id) else refused
@@ -75,7 +77,9 @@ def members_guard(refused: Reply) -> Guard:
 
 
 def sync(request: Sync, permissions: Permissions, cluster: Cluster, decide: Decide[Sync, SyncReply]) -> SyncReply:
-    """Guards SyncGroup. A missing protocol is an error that comes before the check."""
+    """Authorizes SyncGroup requests, which need READ on the group. A missing protocol is an error that comes before the
+    check.
+    """
     if request.lacks_protocol or permissions.may_group(Operation.READ, request.group_id):
         return decide(request)
     return SyncReply(error_code=_GROUP_DENIED)
@@ -84,6 +88,9 @@ def sync(request: Sync, permissions: Permissions, cluster: Cluster, decide: Deci
 def commit(
     request: Commit, permissions: Permissions, cluster: Cluster, decide: Decide[Commit, CommitReply]
 ) -> CommitReply:
+    """Authorizes OffsetCommit requests, which need READ on the group and on each topic. `decide` gets the allowed
+    topics, the others get an error.
+    """
     if not permissions.may_group(Operation.READ, request.group_id):
         return CommitReply(topics=_refused(request.topics, _GROUP_DENIED))
     pairs = request.by_topic()
@@ -98,6 +105,9 @@ def commit(
 def fetch_offsets(
     request: FetchOffsets, permissions: Permissions, cluster: Cluster, decide: Decide[FetchOffsets, FetchOffsetsReply]
 ) -> FetchOffsetsReply:
+    """Authorizes OffsetFetch requests, which need DESCRIBE on the group and on each topic. `decide` gets the allowed
+    part, the rest gets an error.
+    """
     split = [_split_topics(asked, permissions, cluster) for asked in request.groups]
     visible = [part.asked for part in split if part.is_visible]
     reply = decide(replace(request, groups=tuple(visible)))
@@ -117,6 +127,9 @@ def delete_offsets(
     cluster: Cluster,
     decide: Decide[DeleteOffsets, DeleteOffsetsReply],
 ) -> DeleteOffsetsReply:
+    """Authorizes OffsetDelete requests, which need DELETE on the group and READ on each topic. `decide` gets the
+    allowed topics, the others get an error.
+    """
     if not permissions.may_group(Operation.DELETE, request.group_id):
         return DeleteOffsetsReply(error_code=_GROUP_DENIED)
     allowed, denied = split_allowed(
@@ -132,6 +145,9 @@ def describe_groups(
     cluster: Cluster,
     decide: Decide[DescribeGroups, DescribeGroupsReply],
 ) -> DescribeGroupsReply:
+    """Authorizes DescribeGroups requests, which need DESCRIBE on each group. `decide` gets the allowed groups, the
+    others get an error.
+    """
     allowed, denied = split_allowed(request.group_ids, lambda name: permissions.may_group(Operation.DESCRIBE, name))
     reply = decide(replace(request, group_ids=allowed))
     refused = [DescribedGroup(group_id=name, error_code=_GROUP_DENIED) for name in denied]
@@ -141,6 +157,9 @@ def describe_groups(
 def list_groups(
     request: ListGroups, permissions: Permissions, cluster: Cluster, decide: Decide[ListGroups, ListGroupsReply]
 ) -> ListGroupsReply:
+    """Authorizes ListGroups requests: without DESCRIBE on the cluster, only groups that the principal may describe are
+    listed.
+    """
     reply = decide(request)
     if permissions.may_silently(Operation.DESCRIBE, Kind.CLUSTER):
         return reply
@@ -151,6 +170,9 @@ def list_groups(
 def delete_groups(
     request: DeleteGroups, permissions: Permissions, cluster: Cluster, decide: Decide[DeleteGroups, DeleteGroupsReply]
 ) -> DeleteGroupsReply:
+    """Authorizes DeleteGroups requests, which need DELETE on each group. `decide` gets the allowed groups, the others
+    get an error.
+    """
     asked = tuple(dict.fromkeys(request.group_ids))
     allowed, denied = split_allowed(asked, lambda name: permissions.may_group(Operation.DELETE, name))
     reply = decide(replace(request, group_ids=allowed))

@@ -18,7 +18,7 @@ Reply = TypeVar("Reply")
 
 
 class Permissions:
-    """The permissions of one principal at one host.
+    """The permissions of one principal at one host by the authorization rules.
 
     The `may_topic`, `may_group` and `may_cluster` methods check what was requested: a denial is logged once, or counted
     if there are too many. The `may_silently` methods are for checks whose denial is not logged: what they deny is left
@@ -32,23 +32,27 @@ class Permissions:
         self._suppressed = 0
 
     def may_topic(self, operation: Operation, name: str) -> bool:
+        """Returns whether the principal may do this with the topic, and logs a denial."""
         return self._may(operation, Kind.TOPIC, name)
 
     def may_group(self, operation: Operation, name: str) -> bool:
+        """Returns whether the principal may do this with the group, and logs a denial."""
         return self._may(operation, Kind.GROUP, name)
 
     def may_cluster(self, operation: Operation) -> bool:
+        """Returns whether the principal may do this with the cluster, and logs a denial."""
         return self._may(operation, Kind.CLUSTER, CLUSTER_NAME)
 
     def may_silently(self, operation: Operation, kind: Kind, name: str = CLUSTER_NAME) -> bool:
+        """Returns whether the principal may do this with the resource. A denial is not logged."""
         return self._rights.may(operation, kind, name)
 
     def may_any_silently(self, operation: Operation, kind: Kind) -> bool:
-        """Whether the operation is allowed for at least one name."""
+        """Returns whether the principal may do this with at least one resource of this kind. A denial is not logged."""
         return self._rights.may_some(operation, kind)
 
     def operations(self, kind: Kind, name: str = CLUSTER_NAME) -> int:
-        """Returns all allowed operations as the bits that responses have."""
+        """Returns all allowed operations on the resource as a bit field, as in `authorized_operations` of responses."""
         return self._rights.operations(kind, name)
 
     def _may(self, operation: Operation, kind: Kind, name: str) -> bool:
@@ -78,7 +82,9 @@ class Permissions:
 
 
 class Authorizer:
-    """The permissions by the rules of a file. All nodes of a cluster share one."""
+    """Finds the permissions of principals by the authorization rules (ACLs) in a file, which may change. All nodes of a
+    cluster share one.
+    """
 
     def __init__(self, file: RulesFile) -> None:
         self._file = file
@@ -98,7 +104,9 @@ class Authorizer:
         return found
 
     def reload(self) -> None:
-        """Reloads the file if it has changed and is valid, and logs suppressed denials. Called periodically."""
+        """Reloads the rules file if it has changed and is valid, and logs how many denials were suppressed. Called
+        periodically.
+        """
         self._log_suppressed()
         try:
             if not self._file.reload():

@@ -46,6 +46,9 @@ _TOPIC_DENIED: Final = ErrorCode.topic_authorization_failed
 def produce(
     request: Produce, permissions: Permissions, cluster: Cluster, decide: Decide[Produce, Slices[ProduceReply]]
 ) -> Slices[ProduceReply]:
+    """Authorizes Produce requests, which need WRITE on each topic. `decide` gets the allowed topics, the others get an
+    error.
+    """
     if producing.refuse_all(request):
         return (yield from decide(request))
     allowed, denied = split_allowed(
@@ -64,6 +67,9 @@ def list_offsets(
     cluster: Cluster,
     decide: Decide[ListOffsets, Slices[ListOffsetsReply]],
 ) -> Slices[ListOffsetsReply]:
+    """Authorizes ListOffsets requests, which need DESCRIBE on each topic. `decide` gets the allowed topics, the others
+    get an error.
+    """
     allowed, denied = split_allowed(request.topics, lambda topic: permissions.may_topic(Operation.DESCRIBE, topic.name))
     reply = yield from decide(replace(request, topics=allowed))
     refused = [
@@ -85,6 +91,9 @@ def offset_for_leader_epoch(
     cluster: Cluster,
     decide: Decide[OffsetForLeaderEpoch, OffsetForLeaderEpochReply],
 ) -> OffsetForLeaderEpochReply:
+    """Authorizes OffsetForLeaderEpoch requests, which need CLUSTER_ACTION, or DESCRIBE on each topic. `decide` gets the
+    allowed topics, the others get an error.
+    """
     if permissions.may_silently(Operation.CLUSTER_ACTION, Kind.CLUSTER):
         return decide(request)
     allowed, denied = split_allowed(
@@ -109,6 +118,9 @@ def delete_records(
     cluster: Cluster,
     decide: Decide[DeleteRecords, DeleteRecordsReply],
 ) -> DeleteRecordsReply:
+    """Authorizes DeleteRecords requests, which need DELETE on each topic. `decide` gets the allowed topics, the others
+    get an error.
+    """
     allowed, denied = split_allowed(request.topics, lambda topic: permissions.may_topic(Operation.DELETE, topic.name))
     reply = decide(replace(request, topics=allowed))
     refused: dict[str, dict[int, DeletedPartition]] = {}
@@ -126,6 +138,7 @@ def init_producer_id(
     cluster: Cluster,
     decide: Decide[InitProducerId, InitProducerIdReply],
 ) -> InitProducerIdReply:
+    """Authorizes InitProducerId requests, which need IDEMPOTENT_WRITE on the cluster, or WRITE on any topic."""
     if request.transactional_id is not None:  # refused in any case: there are no transactions
         return decide(request)
     if not permissions.may_any_silently(Operation.WRITE, Kind.TOPIC) and not permissions.may_cluster(

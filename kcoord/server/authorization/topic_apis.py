@@ -72,6 +72,9 @@ _ERRORS: Final = {
 def see_metadata(
     request: Metadata, permissions: Permissions, cluster: Cluster, decide: Decide[Metadata, MetadataReply]
 ) -> MetadataReply:
+    """Authorizes Metadata requests, which need DESCRIBE on each topic, and CREATE if the request would create it.
+    `decide` gets the allowed topics.
+    """
     if metadata.refusal(request):
         return decide(request)
     asked, refused = _visible(request, permissions, cluster)
@@ -89,6 +92,9 @@ def see_metadata(
 def create_topics(
     request: CreateTopics, permissions: Permissions, cluster: Cluster, decide: Decide[CreateTopics, CreateTopicsReply]
 ) -> CreateTopicsReply:
+    """Authorizes CreateTopics requests, which need CREATE on the cluster or the topic. `decide` gets the allowed
+    topics, the others get an error.
+    """
     times = Counter(topic.name for topic in request.topics)
     may_create_all = permissions.may_silently(Operation.CREATE, Kind.CLUSTER)
     allowed, denied = split_allowed(
@@ -108,6 +114,9 @@ def create_topics(
 def delete_topics(
     request: DeleteTopics, permissions: Permissions, cluster: Cluster, decide: Decide[DeleteTopics, DeleteTopicsReply]
 ) -> DeleteTopicsReply:
+    """Authorizes DeleteTopics requests, which need DELETE on the cluster or the topic. `decide` gets the allowed
+    topics, the others get an error.
+    """
     if permissions.may_silently(Operation.DELETE, Kind.CLUSTER):
         return decide(request)
     times = Counter(request.topics)
@@ -130,6 +139,9 @@ def create_partitions(
     cluster: Cluster,
     decide: Decide[CreatePartitions, CreatePartitionsReply],
 ) -> CreatePartitionsReply:
+    """Authorizes CreatePartitions requests, which need ALTER on each topic. `decide` gets the allowed topics, the
+    others get an error.
+    """
     times = Counter(growth.name for growth in request.topics)
     allowed, denied = split_allowed(
         request.topics,
@@ -149,6 +161,9 @@ def describe_configs(
     cluster: Cluster,
     decide: Decide[DescribeConfigs, DescribeConfigsReply],
 ) -> DescribeConfigsReply:
+    """Authorizes DescribeConfigs requests, which need DESCRIBE_CONFIGS on each resource. `decide` gets the allowed
+    ones, the others get an error.
+    """
     if describing.has_unknown_resource_type(request):
         return decide(request)
     allowed, denied = split_allowed(
@@ -173,6 +188,9 @@ def describe_configs(
 def alter_configs(
     request: AlterConfigs, permissions: Permissions, cluster: Cluster, decide: Decide[AlterConfigs, AlterConfigsReply]
 ) -> AlterConfigsReply:
+    """Authorizes IncrementalAlterConfigs requests, which need ALTER_CONFIGS on each resource. `decide` gets the allowed
+    ones, the others get an error.
+    """
     times = Counter((resource.resource_type, resource.resource_name) for resource in request.resources)
 
     def is_allowed(resource: AlteredResource) -> bool:
@@ -204,6 +222,9 @@ def find_coordinator(
     cluster: Cluster,
     decide: Decide[FindCoordinator, FindCoordinatorReply],
 ) -> FindCoordinatorReply:
+    """Authorizes FindCoordinator requests, which need DESCRIBE on each group. `decide` gets the allowed groups, the
+    others get an error.
+    """
     if request.key_type != KeyType.GROUP:  # refused in any case
         return decide(request)
     allowed, _ = split_allowed(request.keys, lambda key: permissions.may_group(Operation.DESCRIBE, key))
@@ -220,13 +241,16 @@ def describe_cluster(
     cluster: Cluster,
     decide: Decide[DescribeCluster, DescribeClusterReply],
 ) -> DescribeClusterReply:
+    """Has DescribeCluster decided, and limits the authorized operations in the reply to those that the rules allow."""
     reply = decide(request)
     operations = _cluster_operations(reply.cluster_authorized_operations, permissions)
     return replace(reply, cluster_authorized_operations=operations)
 
 
 def allow_always(request: Any, permissions: Permissions, cluster: Cluster, decide: Decide[Any, Any]) -> Any:
-    """Allows everything: SASL requests that arrive here are outside of a login and are refused later."""
+    """Has the request decided without a check. It guards the SASL requests outside of a login, which are refused later
+    in any case.
+    """
     return decide(request)
 
 

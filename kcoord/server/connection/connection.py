@@ -37,6 +37,10 @@ LARGE_BYTES = 1 << 13
 
 
 class Connection(asyncio.Protocol):
+    """One client's connection (asyncio.Protocol): splits bytes into request frames, has them decided in order, and
+    writes the responses. Requests behind a parked one wait.
+    """
+
     __slots__ = (
         "_frames",
         "_has_ended",
@@ -87,6 +91,7 @@ class Connection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Registers the connection with its host, which may refuse it."""
         self._transport = cast(asyncio.Transport, transport)
         peername = transport.get_extra_info("peername") or ("?", 0)
         self.address, self.peer = str(peername[0]), f"{peername[0]}:{peername[1]}"
@@ -95,6 +100,7 @@ class Connection(asyncio.Protocol):
             self.close(reason, closing=CloseReason.REFUSED)
 
     def connection_lost(self, error: Exception | None) -> None:
+        """Has the requests that were received completely decided, then lets the connection go."""
         if self._is_closed or self._is_write_paused or not self._has_more():
             self._let_go()
             return
@@ -104,7 +110,7 @@ class Connection(asyncio.Protocol):
             self._schedule_decide()
 
     def eof_received(self) -> bool:
-        """Keeps the connection open for a client that sends no more until its requests are decided.
+        """Keeps the connection open, once its client has closed its sending half, until its requests are decided.
 
         Over TLS a transport closes in any case, and `connection_lost` is called.
         """
@@ -117,6 +123,7 @@ class Connection(asyncio.Protocol):
         return self._has_ended
 
     def data_received(self, chunk: bytes) -> None:
+        """Splits received bytes into frames, and schedules their decision in the next event round."""
         if self._accept_chunk(chunk):
             if len(chunk) > LARGE_BYTES:
                 self._decide_now([])
@@ -124,15 +131,18 @@ class Connection(asyncio.Protocol):
                 self._schedule_decide()
 
     def pause_writing(self) -> None:
-        """Notes that the client does not read its responses."""
+        """Stops deciding requests: the client does not read its responses (backpressure)."""
         self._is_write_paused = True
 
     def resume_writing(self) -> None:
+        """Goes on deciding requests: the client has read its responses."""
         self._is_write_paused = False
         self._decide_now([])
 
     def answer(self, pieces: list[bytes], now: float) -> None:
-        """Queues the response to the parked request and goes on with the requests behind it."""
+        """Queues the response to the parked request, given as the pieces of its frame, and goes on with the requests
+        behind it.
+        """
         self.ticket = None
         self._parked_bytes = 0
         if self._frames or self._is_write_paused or self._has_partial_frame:
@@ -182,10 +192,11 @@ class Connection(asyncio.Protocol):
 
     @property
     def has_unsent(self) -> bool:
-        """Whether responses are queued."""
+        """Whether responses are queued that have not been passed to the transport."""
         return bool(self._outgoing)
 
     def hang_up(self) -> None:
+        """Closes the connection without logging a reason, when the server stops."""
         self._is_closed = True
         assert self._transport is not None
         if self._is_gone:
@@ -380,6 +391,7 @@ class Connection(asyncio.Protocol):
 
 
 def size_of(pieces: list[bytes]) -> int:
+    """Returns the sum of the sizes of these pieces of a frame, in bytes."""
     if not pieces:
         return 0
     return len(pieces[0]) if len(pieces) == 1 else sum(map(len, pieces))

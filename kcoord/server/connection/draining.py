@@ -22,18 +22,22 @@ LONGEST_GRACE: Final = 1.0
 
 
 async def drain() -> None:
-    """Returns when all requests that have arrived by now are read and decided."""
+    """Waits some iterations of the event loop, until all requests that have arrived by now are read and decided."""
     for _ in range(ITERATIONS):
         await asyncio.sleep(0)
 
 
 def after_draining(loop: asyncio.AbstractEventLoop, then: Callable[[], None]) -> None:
-    """Calls `then` when all requests that have arrived by now are read and decided."""
+    """Calls `then` some iterations of the event loop later, when all requests that have arrived by now are read and
+    decided.
+    """
     _iterate(loop, then, ITERATIONS)
 
 
 class DeferredExpiry:
-    """Defers the expiry of deadlines until all requests that had arrived are decided, one expiry at a time."""
+    """Defers the expiry of session deadlines after a late timer until all requests that had arrived are decided, so
+    that a process that was held up does not expel members whose heartbeats are unread. One expiry at a time.
+    """
 
     def __init__(
         self, loop: asyncio.AbstractEventLoop, clock: Callable[[], float], expire: Callable[[float], None]
@@ -48,7 +52,9 @@ class DeferredExpiry:
         self._is_closed = False
 
     def begin(self, due: float, rang: float) -> None:
-        """Schedules the expiry of the deadlines that had passed when the timer fired at `rang`, set for `due`."""
+        """Schedules the expiry of the deadlines that had passed when the timer fired. `rang` is that instant, `due` the
+        one it was set for.
+        """
         if self.is_pending:
             return
         self.is_pending = True
@@ -59,6 +65,7 @@ class DeferredExpiry:
         )
 
     def close(self) -> None:
+        """Cancels the expiry that is scheduled."""
         self._is_closed = True
         if self._grace is not None:
             self._grace.cancel()

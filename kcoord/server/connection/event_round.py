@@ -26,6 +26,10 @@ DecideCallback = Callable[[Instant], None]
 
 
 class EventRound:
+    """Processes what one iteration of the event loop has read, in passes: all connections decide, then parked requests
+    are answered, then records are flushed, then responses are sent.
+    """
+
     def __init__(
         self,
         loop: asyncio.AbstractEventLoop,
@@ -49,11 +53,15 @@ class EventRound:
         self._scheduled: asyncio.Handle | None = None
 
     def defer_decide(self, decide: DecideCallback) -> None:
+        """Schedules a call for the decide pass of the next event round, when all sockets of this loop iteration were
+        read.
+        """
         self._decides.append(decide)
         if self._scheduled is None:
             self.schedule()
 
     def defer_send(self, send: Callback) -> None:
+        """Schedules a call for the send pass of the event round, which comes after the flush."""
         self._sends.append(send)
         if self._scheduled is None:
             self.schedule()
@@ -66,12 +74,13 @@ class EventRound:
         return self.scheduled_at
 
     def schedule(self) -> None:
-        """Schedules a round, unless one is scheduled or under way."""
+        """Schedules a round for the next iteration of the event loop, unless one is scheduled or under way."""
         if self._scheduled is None:
             self._scheduled = self._loop.call_soon(self._run)
             self.scheduled_at = self._clock()
 
     def cancel(self) -> None:
+        """Cancels the scheduled event round, when the server stops."""
         if self._scheduled is not None:
             self._scheduled.cancel()
 

@@ -30,7 +30,9 @@ ParkedRequest = tuple[Connection, Route, int, "Waiting | None"]
 
 
 class PendingRequests:
-    """All pending requests of a cluster, by ticket (Kafka's purgatory)."""
+    """All parked requests of a cluster, each by its ticket (Kafka's purgatory): fetches that wait for records, joins
+    and syncs that wait for other members, requests decided in slices.
+    """
 
     def __init__(self, finish: Callable[[Connection, "Waiting", int], object]) -> None:
         """`finish` returns the reply to a parked Fetch at the given time in milliseconds."""
@@ -41,27 +43,29 @@ class PendingRequests:
         self._finish = finish
 
     def park(self, connection: Connection, park: Park) -> None:
+        """Stores a parked request; a Fetch also with its deadline."""
         self.requests[park.ticket] = (connection, park.route, park.correlation_id, park.waiting)
         if waiting := park.waiting:
             deadline = time.monotonic() + waiting.request.max_wait
             self.long_polls.park(park.ticket, waiting.watched, waiting.missing_bytes, deadline)
 
     def park_member(self, connection: Connection, route: Route, correlation_id: int, ticket: Ticket) -> None:
-        """Parks a cached join or sync that was not decided."""
+        """Stores a join or sync that the fast path has parked, without a Park from dispatch."""
         self.requests[ticket] = (connection, route, correlation_id, None)
 
     def forget(self, ticket: Ticket) -> None:
-        """Drops a request whose connection is closed."""
+        """Drops the parked request of a connection that has closed."""
         self.requests.pop(ticket, None)
         self.long_polls.forget(ticket)
 
     def answer_ready(self) -> bool:
-        """Answers the fetches that have enough records; returns whether there were any."""
+        """Answers the fetches that have enough bytes by now; returns whether there were any."""
         ready = self.long_polls.take_ready()
         self.answer_fetches(ready)
         return bool(ready)
 
     def answer_fetches(self, tickets: Sequence[Ticket]) -> None:
+        """Answers the fetches of these tickets with what they can read now."""
         for ticket in tickets:
             connection, route, correlation_id, waiting = self.requests.pop(ticket)
             assert waiting is not None
@@ -73,13 +77,13 @@ class PendingRequests:
                 self._answer(ticket, (connection, route, correlation_id, waiting), reply, time.monotonic())
 
     def answer(self, ticket: Ticket, reply: object, now: float) -> None:
-        """Answers a parked request, unless its connection is closed."""
+        """Encodes the reply to a parked request and passes it to its connection, unless that has closed."""
         parked = self.requests.pop(ticket, None)
         if parked is not None:
             self._answer(ticket, parked, reply, now)
 
     def finish_slices(self, ticket: Ticket, outcome: Outcome, now: float) -> None:
-        """Answers a request that was decided in slices, unless its connection is closed."""
+        """Passes the outcome of a request that was decided in slices to its connection, unless that has closed."""
         parked = self.requests.pop(ticket, None)
         if parked is None:
             return
@@ -96,13 +100,13 @@ class PendingRequests:
             _close_unanswered(connection, error)
 
     def fail(self, ticket: Ticket, error: Exception) -> None:
-        """Closes the connection of a request that could not be decided."""
+        """Closes the connection of a parked request whose decision has raised an exception."""
         parked = self.requests.pop(ticket, None)
         if parked is not None:
             _close_unanswered(parked[0], error)
 
     def answer_all(self, replies: Iterable[tuple[Ticket, object]], now: float) -> int:
-        """Answers many parked requests whose records are flushed already.
+        """Answers many parked requests, whose records are flushed already, with responses that are encoded together.
 
         Returns how many bytes the connections no longer hold, for the host to subtract in one sum.
         """

@@ -30,6 +30,10 @@ class _Job:
 
 
 class SlicedRequests:
+    """Runs requests that take long, such as a large Produce, in slices: one slice of one request in each iteration of
+    the event loop. Large batches are decompressed in a thread, one at a time.
+    """
+
     def __init__(
         self,
         loop: asyncio.AbstractEventLoop,
@@ -48,12 +52,14 @@ class SlicedRequests:
         self._scheduled: asyncio.Handle | None = None
 
     def add(self, ticket: Ticket, slices: "Slices[Any]", decompression: "Decompression | None") -> None:
-        """Schedules the rest of a request whose first slice is done and requested this decompression, if any."""
+        """Schedules the remaining slices of a request whose first slice has run. `decompression` is what that slice
+        yielded, if anything.
+        """
         self._jobs[ticket] = job = _Job(ticket, slices)
         self._schedule(job, decompression)
 
     def forget(self, ticket: Ticket) -> None:
-        """Drops a request whose connection is closed."""
+        """Drops the request of a connection that has closed."""
         job = self._jobs.pop(ticket, None)
         if job is not None:
             job.is_dropped = True
@@ -63,11 +69,11 @@ class SlicedRequests:
                 self._end(job)
 
     def has(self, ticket: Ticket) -> bool:
-        """Whether the request is being decided."""
+        """Returns whether the request of this ticket still has slices to run."""
         return ticket in self._jobs
 
     def close(self) -> None:
-        """Drops all requests."""
+        """Drops all requests, when the server stops."""
         for ticket in list(self._jobs):
             self.forget(ticket)
         if self._scheduled is not None:

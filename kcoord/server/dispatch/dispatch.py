@@ -47,18 +47,22 @@ _QUIET_SECONDS: Final = 60.0
 
 
 class UnsupportedRequest(RemoteFailure, ValueError):
-    """An API or version that is not served: the connection is closed, as Kafka does."""
+    """Raised for an API or version that is not served: the connection is closed, as a Kafka broker does."""
 
 
 class Answer(NamedTuple):
-    """The pieces of the encoded response, none for a Produce with acks=0, and the reply that they encode."""
+    """The outcome of a request that was decided: its encoded response as pieces of a frame (none for a Produce with
+    acks=0), and the reply that they encode.
+    """
 
     pieces: list[bytes]
     reply: object = None
 
 
 class Park(NamedTuple):
-    """The request is parked until records arrive, other members act, or its remaining slices are done."""
+    """The outcome of a request that must wait: until records arrive, other members act, or its remaining slices are
+    done.
+    """
 
     route: Route
     correlation_id: int
@@ -69,7 +73,7 @@ class Park(NamedTuple):
 
 
 class Unfinished(NamedTuple):
-    """The remaining slices of a request, and the decompression that the last one requested."""
+    """The remaining slices of a parked request, and the decompression that the last one yielded, if any."""
 
     slices: "Slices[Outcome]"
     decompression: "Decompression | None"
@@ -77,7 +81,7 @@ class Unfinished(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HangUp:
-    """The connection must be closed, for this reason."""
+    """The outcome of a request for which the connection must be closed, with the reason."""
 
     reason: str
     closing: CloseReason = CloseReason.OTHER
@@ -87,7 +91,9 @@ Outcome = Answer | Park | HangUp
 
 
 class Dispatch:
-    """Decides the requests to one node."""
+    """Decides the requests to one node: finds the API, decodes the frame, checks it, and has the broker or a group
+    coordinator decide.
+    """
 
     def __init__(
         self, cluster: Cluster, node: Node, fresh_session_id: Callable[[], int], groups: Callable[[], "GroupRuntime"]
@@ -102,7 +108,9 @@ class Dispatch:
         self._quiet_log = RateLimitedLog(log, seconds=_QUIET_SECONDS)
 
     def decide(self, frame: bytes, client: ClientSession, ticket: Ticket, at: Instant) -> Outcome:
-        """Decides a request. Raises CorruptMessage or UnsupportedRequest."""
+        """Decides the request of a frame: returns its answer, or how to park it, or that the client is hung up on.
+        `ticket` names it if it is parked. Raises CorruptMessage or UnsupportedRequest.
+        """
         start = frame[START]
         template = client.templates.get(start)
         if (
@@ -123,7 +131,7 @@ class Dispatch:
         return self._decide(header, found.to_request(entity), context, client, ticket)
 
     def finish(self, waiting: "Waiting", now_ms: int) -> object:
-        """Returns the reply to a parked Fetch."""
+        """Decides a parked Fetch once more and returns its reply."""
         return _module(FETCH).finish(self._cluster, waiting, RequestContext(node=self._node, now_ms=now_ms))
 
     def _find_route(self, frame: bytes) -> Route | Answer:
@@ -274,7 +282,7 @@ def _begin_slices(header: RequestHeader, slices: "Slices[Outcome]", ticket: Tick
 
 
 def outcome_of(frame: bytes, route: Route, reply: Any, client: ClientSession, ticket: Ticket) -> Outcome:
-    """Returns the outcome of a group request: an answer, or a park if there is no reply."""
+    """Returns the outcome of a group request: an Answer with the encoded reply, or a Park if there is no reply yet."""
     if route.has_recurring_replies and reply is not None:
         return Answer(client.encode_response(frame, route, reply), reply)
     (correlation_id,) = CORRELATION_ID.unpack_from(frame, CORRELATION.start)

@@ -16,7 +16,7 @@ FirstError = Callable[[Any], ErrorCode]
 
 
 def first_error(reply: object) -> ErrorCode:
-    """Returns the first error of a reply, or ErrorCode.none."""
+    """Returns the first error code in a reply of any type, top-level before nested; ErrorCode.none if there is none."""
     kind: Any = type(reply)
     find = _finder(kind)
     return find(reply) if find else ErrorCode.none

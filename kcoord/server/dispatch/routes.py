@@ -15,7 +15,9 @@ from kcoord.protocol.validate import FieldSpan
 
 
 class Route:
-    """Decodes the requests and encodes the responses of one version of one API."""
+    """What one version of one API needs: decodes its requests and encodes its responses, with the functions of its API
+    file.
+    """
 
     __slots__ = (
         "_codec",
@@ -49,26 +51,28 @@ class Route:
         self._to_response = served.to_response
 
     def read(self, frame: bytes) -> tuple[RequestHeader, Any]:
-        """Decodes a frame into its header and its entity. Raises CorruptMessage."""
+        """Decodes a request frame into its header and kio's entity. Raises CorruptMessage."""
         header, position = read_request_header(frame, self._codec.request_header_version)
         return header, self._codec.read_request(frame, position)
 
     def variable_fields(self, frame: bytes) -> list[FieldSpan]:
-        """Returns the positions of the fields in a decoded frame that differ when its client repeats the request."""
+        """Returns the positions of the fields in a request frame that may differ when its client repeats the request,
+        such as the committed offsets.
+        """
         if self._variable_field is None:
             return []
         _, position = read_request_header(frame, self._codec.request_header_version)
         return self._codec.find_in_request(self._variable_field)(frame, position)
 
     def encode_response(self, correlation_id: int, reply: Any) -> list[bytes]:
-        """Encodes a reply into the pieces of a frame."""
+        """Encodes a reply as this version's response; returns the pieces of a frame."""
         response = self._to_response(reply, self._version) if self._to_response else reply
         if self._response_template is not None:
             return self._response_template.frames((correlation_id,), (response,))
         return self._codec.response_pieces(correlation_id, response)
 
     def encode_responses(self, correlation_ids: Sequence[int], replies: Sequence[Any]) -> list[bytes]:
-        """Encodes the replies to many members of a group into frames."""
+        """Encodes the replies to many members of a group, for joins and syncs; returns a frame for each."""
         assert self._response_template is not None, "only joins and syncs are answered so"
         to_response, version = self._to_response, self._version
         if to_response is not None:
@@ -78,5 +82,5 @@ class Route:
 
 @cache
 def route_for(api_key: int, api_version: int) -> Route:
-    """Returns the route of a served version."""
+    """Returns the route of a served version of an API. It is made once."""
     return Route(api_key, api_version)

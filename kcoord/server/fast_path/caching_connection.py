@@ -22,6 +22,10 @@ from kcoord.tickets import Ticket
 
 
 class CachingConnection(Connection):
+    """A Connection that answers repeated requests (heartbeats, commits, joins, syncs) from the response cache of its
+    client, without decoding or deciding them.
+    """
+
     __slots__ = ("_next_cached", "_on_cache_hit", "_other_cached", "_staged_commit")
 
     def __init__(self, host: ConnectionHost, node_id: int, max_frame_bytes: int) -> None:
@@ -32,14 +36,23 @@ class CachingConnection(Connection):
         self._on_cache_hit = host.on_cache_hit
 
     def connection_lost(self, error: Exception | None) -> None:
+        """Puts a commit that was staged for the event round back among the frames to decide, then does what
+        Connection.connection_lost does.
+        """
         self._feed(b"")
         super().connection_lost(error)
 
     def eof_received(self) -> bool:
+        """Puts a commit that was staged for the event round back among the frames to decide, then does what
+        Connection.eof_received does.
+        """
         self._feed(b"")
         return super().eof_received()
 
     def data_received(self, chunk: bytes) -> None:
+        """Answers a chunk that is one cached frame from the cache; other chunks are processed like those of
+        Connection.
+        """
         cached = self._next_cached
         if cached is None or not chunk.startswith(cached.head):
             cached = self._next_cached = self.client.cached_frames.get(chunk[HEAD])

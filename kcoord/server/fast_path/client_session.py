@@ -18,7 +18,8 @@ _MAX_CACHED_BYTES: Final = 4096
 
 
 class ClientSession:
-    """The client of one connection: its principal, its host as Kafka shows it, and its templates and cached frames.
+    """The client of one connection: its principal, its host as Kafka shows it, and what is cached of its requests and
+    responses.
 
     A repeated request is decoded once, and a repeated reply is encoded once except for the correlation id.
     """
@@ -51,24 +52,30 @@ class ClientSession:
 
     @property
     def known_principal(self) -> str:
-        """The authenticated principal, or an empty text."""
+        """The authenticated principal; empty for an anonymous client."""
         return "" if self.principal == ANONYMOUS else self.principal
 
     def saw_pipelining(self) -> None:
-        """Clears the cache, because requests that are pipelined are best decided together."""
+        """Clears the cached frames, because the client sends requests without waiting for responses: these are best
+        decided together.
+        """
         if self.consecutive_singles:
             self.consecutive_singles = 0
             self.cached_frames.clear()
 
     def add_template(self, frame: bytes, route: "Route", request: Any) -> None:
-        """Makes the request a template. A client that never repeats itself pays for few attempts only."""
+        """Caches the decoded request as a template for repetitions of its frame. A client that never repeats itself
+        pays for few attempts only.
+        """
         misses = self._misses[route] = self._misses.get(route, 0) + 1
         is_attempted = misses <= _FIRST_ATTEMPTS or misses % _MISSES_PER_ATTEMPT == 1
         if is_attempted and len(frame) <= _MAX_CACHED_BYTES:
             self.templates[frame[START]] = RequestTemplate(frame, route, request)
 
     def encode_response(self, frame: bytes, route: "Route", reply: object) -> list[bytes]:
-        """Encodes the reply to a frame, or reuses the bytes if the reply is the identical object as before."""
+        """Encodes the reply to a request frame, or reuses the cached bytes if the reply is the identical object as
+        before.
+        """
         known = self._encoded_responses.get(route)
         if known is not None and known[0] is reply:
             _, start, rest = known

@@ -32,7 +32,9 @@ _MAX_CACHED_UNPACKERS: Final = 100  # members of a group mostly share one
 
 
 class RequestTemplate:
-    """A request that a client may repeat, differing in its correlation id and some fields only."""
+    """A decoded request that its client may repeat, with another correlation id and other values of some fields: such a
+    frame need not be decoded again.
+    """
 
     __slots__ = ("_rest", "_size", "_with_fields", "fixed_parts", "prevalidated", "request", "route", "unpack")
 
@@ -48,7 +50,9 @@ class RequestTemplate:
         self._with_fields = route.with_fields
 
     def match(self, frame: bytes) -> tuple[Any, ...] | None:
-        """Returns the variable fields of a frame of the same API and version, or None if it does not match."""
+        """Returns the values of the variable fields in a frame of the same API and version, or None if another byte
+        differs.
+        """
         if self._rest is not None:
             return () if frame[REST] == self._rest else None
         if len(frame) != self._size:
@@ -57,12 +61,13 @@ class RequestTemplate:
         return parts[VARIABLE] if parts[FIXED] == self.fixed_parts else None
 
     def fill(self, values: tuple[Any, ...]) -> Any:
-        """Returns the request with these variable fields, or None if it cannot be derived."""
+        """Returns the template's request with these values of the variable fields, or None if it cannot be derived."""
         return self._with_fields(self.request, values) if self._with_fields else self.request
 
     def parse(self, frame: bytes) -> Any:
-        """Returns the request of a frame of the same API and version, or None if it does not match or cannot be
-        derived."""
+        """Returns the request of a frame of the same API and version without decoding it, or None if it does not match
+        the template.
+        """
         values = self.match(frame)
         return None if values is None else self.fill(values)
 

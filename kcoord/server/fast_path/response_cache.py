@@ -42,7 +42,9 @@ _MAX_FRAMES: Final = 8  # per connection
 
 
 class CachedFrame:
-    """A frame that was decided before and may be handled again without being decided."""
+    """A request frame that was decided before, and may be handled again without being decided if the client
+    repeats it.
+    """
 
     __slots__ = ("head",)
 
@@ -52,7 +54,9 @@ class CachedFrame:
 
 
 class CachedRebalanceFrame(CachedFrame):
-    """A cached join or sync of the rebalance that is under way."""
+    """A cached JoinGroup or SyncGroup frame of a rebalance, whose request is prevalidated: its checks are known to
+    hold.
+    """
 
     __slots__ = ("_fixed_parts", "_prevalidated", "_size", "_unpack", "route")
 
@@ -64,7 +68,9 @@ class CachedRebalanceFrame(CachedFrame):
         self._prevalidated = prevalidated
 
     def apply(self, chunk: bytes, ticket: Ticket) -> "SyncReply | Waits | None":
-        """Returns the reply to a chunk with the same head, WAITS if it is parked, or None if it must be decided."""
+        """Handles a chunk that repeats the frame: returns the reply, WAITS if the request is parked, or None if it must
+        be decided on the ordinary path.
+        """
         if len(chunk) != self._size:
             return None
         parts = self._unpack(chunk, LENGTH_BYTES)
@@ -72,7 +78,7 @@ class CachedRebalanceFrame(CachedFrame):
 
 
 class CachedResponseFrame(CachedFrame):
-    """A cached frame with its encoded response."""
+    """A cached request frame with its encoded response."""
 
     __slots__ = ("_end", "_start", "reply", "tally")
 
@@ -84,6 +90,10 @@ class CachedResponseFrame(CachedFrame):
 
 
 class CachedHeartbeatFrame(CachedResponseFrame):
+    """A cached Heartbeat frame, with its encoded response and the prevalidated heartbeat that checks whether it is
+    still valid.
+    """
+
     __slots__ = ("_prevalidated", "_rest")
 
     def __init__(self, frame: bytes, answer: bytes, reply: object, prevalidated: "PrevalidatedHeartbeat") -> None:
@@ -92,13 +102,19 @@ class CachedHeartbeatFrame(CachedResponseFrame):
         self._prevalidated = prevalidated
 
     def answer(self, chunk: bytes, now: float) -> bytes | None:
-        """Returns the response to a chunk with the same head, or None if the frame differs or is no longer valid."""
+        """Renews the member's session and returns the encoded response to a chunk that repeats the frame; None if the
+        chunk differs or the response is no longer valid.
+        """
         if chunk[_REST] != self._rest or not self._prevalidated.heartbeat(now):
             return None
         return self._start + chunk[_CORRELATION] + self._end
 
 
 class CachedCommitFrame(CachedResponseFrame):
+    """A cached OffsetCommit frame, with its encoded response and the prevalidated commit that checks whether it is
+    still valid.
+    """
+
     __slots__ = ("_appender", "_fixed_parts", "_prevalidated", "_unpack", "size")
 
     def __init__(
@@ -117,7 +133,8 @@ class CachedCommitFrame(CachedResponseFrame):
         self._appender = appender
 
     def answer(self, chunk: bytes, at: Instant) -> bytes | None:
-        """Returns the response to a chunk with the same head, or None if the frame differs or is no longer valid.
+        """Commits the offsets of a chunk that repeats the frame, and returns the encoded response; None if the chunk
+        differs or the response is no longer valid.
 
         The response must not leave before its record is flushed.
         """
@@ -132,7 +149,7 @@ class CachedCommitFrame(CachedResponseFrame):
 
 
 def add_frame(frames: dict[bytes, CachedFrame], frame: CachedFrame) -> None:
-    """Adds a frame to the cache of a connection, by its head."""
+    """Adds a frame to the cache of a connection, by its head: length, API key and version."""
     if len(frames) >= _MAX_FRAMES:
         frames.clear()
     frames[frame.head] = frame

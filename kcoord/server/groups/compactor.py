@@ -19,6 +19,9 @@ _SLEEP_PER_WORK: Final = 4
 
 
 async def compact_worthwhile_partitions(cluster: Cluster, groups: GroupRuntime) -> None:
+    """Compacts the partitions of __consumer_offsets that have grown enough, one at a time and in the background
+    (Kafka's log cleaner).
+    """
     least = cluster.settings.kcoord_compaction_bytes
     topic = cluster.topics.get(OFFSETS_TOPIC)  # None if the journal is not a log of this cluster
     for partition in topic.partitions if topic else ():

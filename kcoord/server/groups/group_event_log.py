@@ -13,6 +13,7 @@ _ORDINARY: Final = frozenset({EventType.MADE, EventType.ID_GIVEN, EventType.JOIN
 
 
 def log_events(events: Iterable[Event]) -> None:
+    """Logs a line for each event of a group, such as a rebalance or an expired member, for operators."""
     for event in events:
         level = logging.DEBUG if event.what in _ORDINARY else logging.INFO
         if log.isEnabledFor(level):

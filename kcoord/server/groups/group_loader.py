@@ -38,18 +38,20 @@ _MAX_BACKOFF: Final = 60.0
 
 
 class LoadTarget(Protocol):
-    """The runtime whose groups are loaded."""
+    """The group runtime whose coordinators a GroupLoader fills."""
 
     @property
-    def counts(self) -> JournalCounts: ...
+    def counts(self) -> JournalCounts:
+        """The counters of what was written to and read from the log of groups' records, for metrics."""
 
-    def coordinator_of(self, index: int) -> Coordinator: ...
+    def coordinator_of(self, index: int) -> Coordinator:
+        """Returns the coordinator of the groups in this partition of __consumer_offsets."""
 
     def append_effects(self, effects: Effects, at: Instant) -> None:
-        """Appends records and emits events that follow from a load; there are no replies."""
+        """Appends the records and emits the events of effects that follow from a load; these have no replies."""
 
     def on_loaded(self) -> None:
-        """Called when a partition was loaded, for the first time or again."""
+        """Called when a partition of __consumer_offsets was loaded, for the first time or again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +69,9 @@ class _DeletedTopic(NamedTuple):
 
 
 class GroupLoader:
-    """Tracks which groups are available, and loads those that are not."""
+    """Loads groups from the partitions of __consumer_offsets into their coordinators (Kafka's CoordinatorLoader), and
+    tracks which are available.
+    """
 
     def __init__(self, journal: Journal, target: LoadTarget) -> None:
         self._journal = journal
@@ -82,29 +86,34 @@ class GroupLoader:
 
     @property
     def is_loading(self) -> bool:
+        """Whether groups are still to be loaded."""
         return ErrorCode.coordinator_load_in_progress in self.unavailable.values()
 
     def in_partitions(self, partitions: Collection[int]) -> Callable[[str], bool]:
-        """Returns a predicate: whether a group belongs to one of these partitions."""
+        """Returns a predicate: whether a group id belongs to one of these partitions of __consumer_offsets."""
         return lambda group_id: self._journal.partition_of(group_id) in partitions
 
     def is_loaded(self, group_id: str) -> bool:
-        """Whether the group's partition is loaded."""
+        """Returns whether the partition with the group's records is loaded."""
         return self._journal.partition_of(group_id) not in self.unavailable
 
     def refusal(self, group_id: str) -> ErrorCode | None:
-        """Returns the error of a group that is unavailable, or None."""
+        """Returns the error that requests for this group get while it is unavailable, or None if it is available."""
         if group_id in self.quarantined:
             return ErrorCode.unknown_server_error
         return self.unavailable.get(self._journal.partition_of(group_id))
 
     def refusal_until_loaded(self, group_id: str) -> ErrorCode | None:
-        """Returns the error of a group that is still to be loaded, or None if it is loaded or never will be."""
+        """Returns the error that requests for this group get while it is still to be loaded; None if it is loaded, or
+        never will be.
+        """
         index = self._journal.partition_of(group_id)
         return self.unavailable[index] if self._is_pending(index) else None
 
     def list_refusal(self, node_id: NodeId) -> ErrorCode | None:
-        """Returns why this node cannot list its groups now. Corrupt partitions are left out instead."""
+        """Returns the error that ListGroups gets from this node while its groups are loading, or None. Groups of
+        corrupt partitions are left out instead.
+        """
         errors = {error for index, error in self.unavailable.items() if self._journal.leaders[index] == node_id}
         if ErrorCode.not_coordinator in errors:  # after resign
             return ErrorCode.coordinator_not_available
@@ -112,7 +121,9 @@ class GroupLoader:
         return ErrorCode.coordinator_load_in_progress if is_reading else None
 
     def mark_to_load(self, index: int) -> None:
-        """Makes a partition unavailable, to be loaded (again) once the journal is ready."""
+        """Makes the groups of a partition of __consumer_offsets unavailable, to be loaded (again) once that can be
+        read.
+        """
         self.unavailable[index] = ErrorCode.coordinator_load_in_progress
         if index in self.to_load:
             self.to_load.remove(index)
@@ -120,22 +131,26 @@ class GroupLoader:
             self.to_load.append(index)
 
     def on_journal_ready(self) -> None:
-        """Makes all unavailable partitions loadable; a backoff goes on."""
+        """Makes all partitions whose groups are unavailable loadable, when the journal (the log of groups' records) can
+        be read again. The backoff of a failed load goes on.
+        """
         for index in self.unavailable:
             self.mark_to_load(index)
 
     def resign(self) -> None:
-        """Gives up all partitions: another process owns the journal."""
+        """Gives up all groups for good, because another process owns the journal (the log of groups' records)."""
         self.unavailable = dict.fromkeys(range(len(self._journal.leaders)), ErrorCode.not_coordinator)
         self.to_load.clear()
 
     def topic_deleted(self, name: str, topic_id: UUID, recreated: RecreatedTopic | None) -> None:
-        """Remembers the deletion for groups that are not loaded yet."""
+        """Notes a deleted topic, whose offsets will be deleted from groups that are not loaded yet."""
         for index in filter(self._is_pending, self.unavailable):
             self._deleted.setdefault(index, []).append(_DeletedTopic(name, topic_id, recreated))
 
     def load(self, now: Callable[[], Instant]) -> Iterator[None]:
-        """Loads all partitions that are due, in steps; others are served in between."""
+        """Loads the groups of all partitions of __consumer_offsets that are due. A generator whose steps are short, so
+        that others are served in between.
+        """
         for index in self._due(now()):
             if index not in self.to_load:  # meanwhile the journal was lost
                 continue

@@ -46,7 +46,8 @@ Prevalidate = Callable[[Coordinator, object, object], Any]
 
 
 class GroupRuntime:
-    """The group coordinators of a cluster whose offsets topic exists. It must be loaded first: see `to_load` and
+    """Drives the pure group coordinators of a cluster's nodes: appends the records of their decisions to the journal
+    (the log of __consumer_offsets), queues their replies, and loads groups. It must be loaded first: see `to_load` and
     `load`."""
 
     def __init__(
@@ -71,7 +72,8 @@ class GroupRuntime:
         self._loader = GroupLoader(self._log, self)
 
     def decide(self, node_id: NodeId, decide: Decide, request: object, ticket: Ticket, at: Instant) -> Reply | None:
-        """Returns the reply to this request, or None if it is parked. Replies to other requests go to the outbox."""
+        """Has a node's coordinator decide a request: returns the reply, or None if the request is parked under its
+        ticket. Replies to other requests go to the outbox."""
         effects = decide(self._coordinators[node_id], request, ticket, at)
         if not isinstance(effects, Effects):
             return effects
@@ -85,47 +87,53 @@ class GroupRuntime:
         return this_reply
 
     def prevalidate(self, node_id: NodeId, prevalidate: Prevalidate, request: object, reply: object) -> Any:
-        """Returns the prevalidated form of a request that was just answered with `reply`, or None."""
+        """Returns the prevalidated form of a request that was just answered with `reply`, for the fast path; None if it
+        has none."""
         return prevalidate(self._coordinators[node_id], request, reply)
 
     def commit_appender(self, partitions: CommitPartitions) -> "RepeatedCommitAppender":
-        """Returns an appender for prevalidated commits to these partitions, which handles failures as `decide` does."""
+        """Returns an appender for prevalidated commits to these topic partitions, which handles failures as `decide`
+        does."""
         return RepeatedCommitAppender(self._log.appender(partitions), self._could_not_append)
 
     def take_replies(self) -> list[tuple[Ticket, Reply]]:
-        """Takes all replies out of the outbox."""
+        """Takes all replies to parked requests out of the outbox, each with its ticket."""
         replies, self.outbox = self.outbox, deque()
         return list(replies)
 
     def flush(self, at: Instant) -> bool:
-        """Makes all records durable; returns False on failure: then no reply since the last flush may be sent."""
+        """Makes all appended records durable; returns False on failure: then no reply since the last flush
+        may be sent.
+        """
         failed = self._log.flush(at.wall_ms)
         if failed:
             self._unload(failed, at)
         return not failed
 
     def on_flush_lost(self, why: str, at: Instant) -> None:
-        """Unloads the groups that the last flush wrote, because what it wrote may be lost."""
+        """Unloads the groups whose records the last flush wrote, because these may be lost (a failed fsync)."""
         self._unload(dict.fromkeys(self._log.flushed, why), at)
 
     def on_journal_ready(self) -> None:
-        """Called when the journal can be read, for the first time or again."""
+        """Called when the journal (the log of groups' records) can be read, for the first time or again: its groups can
+        then be loaded."""
         self._loader.on_journal_ready()
 
     def resign(self, at: Instant) -> None:
-        """Stops coordinating all groups, because another process owns the journal; answers parked requests."""
+        """Stops coordinating all groups, because another process owns the journal (the log of groups' records); parked
+        requests get NOT_COORDINATOR."""
         self._loader.resign()
         self.outbox = deque(_not_coordinator(self.outbox))
         for coordinator in self._coordinators.values():
             self.outbox += coordinator.unload(at).replies
 
     def has_group(self, group_id: str) -> bool:
-        """Whether a group of any kind exists; False for one that is not loaded yet."""
+        """Returns whether a group of any kind exists; False for one that is not loaded yet."""
         coordinator = self.coordinator_of(self._log.partition_of(group_id))
         return group_id in coordinator.groups or group_id in coordinator.foreign_groups
 
     def topics_of_offsets(self) -> set[tuple[str, UUID]]:
-        """Returns name and id of each topic with committed offsets whose id was known at the commit."""
+        """Returns name and topic id of each topic with committed offsets whose id was known at the commit."""
         return {
             (name, stamp.topic_id)
             for coordinator in self._coordinators.values()
@@ -136,14 +144,17 @@ class GroupRuntime:
         }
 
     def is_available(self, group_id: str) -> bool:
+        """Returns whether requests for this group are served: its partition is loaded, and all its records could be
+        decoded."""
         return self._loader.refusal(group_id) is None
 
     def refusal_until_loaded(self, group_id: str) -> ErrorCode | None:
-        """Returns the error of a group that is still to be loaded, or None if it is loaded or never will be."""
+        """Returns the error that requests for this group get while it is still to be loaded; None if it is loaded, or
+        never will be."""
         return self._loader.refusal_until_loaded(group_id)
 
     def import_offsets(self, offsets: Sequence[OffsetsStored], at: Instant) -> None:
-        """Adds offsets that a group has elsewhere, as if they had been committed here."""
+        """Adds offsets that a group has committed on another cluster, as if they had been committed here."""
         if offsets:
             self.coordinator_of(self._log.partition_of(offsets[0].group_id)).replay_all(offsets)
             self.append_effects(Effects((), tuple(offsets)), at)
@@ -161,31 +172,34 @@ class GroupRuntime:
             self.outbox += coordinator.unload(at, self._loader.in_partitions(failed.keys())).replies
 
     def deadline(self) -> float | None:
-        """Returns when to call `tick`, or None."""
+        """Returns the earliest deadline of all groups, when `tick` is to be called; None if there is none."""
         deadlines = [coordinator.deadline() for coordinator in self._coordinators.values()]
         return min((deadline for deadline in deadlines if deadline is not None), default=None)
 
     def has_due(self, now: float) -> bool:
-        """Whether the deadline of a session or a phase of any group has passed."""
+        """Returns whether the deadline of a session or a rebalance phase of any group has passed."""
         due = [coordinator.has_due(now) for coordinator in self._coordinators.values()]
         return any(due)
 
     def tick(self, at: Instant, *, passed_by: float | None = None) -> None:
-        """Expires the sessions and phases whose deadlines passed by now, or by the earlier `passed_by` if it is
-        given."""
+        """Expires the sessions and rebalance phases whose deadlines have passed by now, or by the earlier `passed_by`
+        if it is given."""
         self._for_each(lambda coordinator: coordinator.tick(at, passed_by=passed_by), at)
 
     def expire_offsets(self, at: Instant) -> None:
+        """Deletes offsets whose retention is over (offsets.retention.minutes), unless groups are being loaded."""
         if not self.is_loading:  # the state of a group that is loaded in part may be outdated
             self._for_each(lambda coordinator: coordinator.expire_offsets(at), at)
 
     def topic_deleted(self, name: str, topic_id: UUID, at: Instant, *, recreated: RecreatedTopic | None = None) -> None:
-        """Deletes the topic's offsets, or moves them to the topic that was recreated under its name."""
+        """Deletes the committed offsets of a deleted topic, or moves them to the topic that was recreated under its
+        name."""
         self._loader.topic_deleted(name, topic_id, recreated)
         is_read = self._loader.is_loaded
         self._for_each(lambda coordinator: coordinator.topic_deleted(name, topic_id, is_read, recreated=recreated), at)
 
     def stats(self) -> GroupStats:
+        """Returns counts of all groups and their members, for metrics."""
         loader = self._loader
         return collect_stats(
             self._coordinators.values(), loader.quarantined, len(self._leaders), loader.unavailable.values()
@@ -195,25 +209,30 @@ class GroupRuntime:
 
     @property
     def is_loading(self) -> bool:
+        """Whether groups are still to be loaded."""
         return self._loader.is_loading
 
     @property
     def to_load(self) -> Sequence[int]:
-        """The partitions that can be loaded now."""
+        """The partitions of __consumer_offsets that can be loaded now."""
         return self._loader.to_load
 
     def load(self, now: Callable[[], Instant]) -> Iterator[None]:
-        """Loads all partitions that are due, in steps; others are served in between."""
+        """Loads the groups of all partitions of __consumer_offsets that are due. A generator whose steps are short, so
+        that others are served in between."""
         return self._loader.load(now)
 
     def superseded_in(self, index: int) -> SupersededBatches:
-        """Returns the batches of the partition that compaction need not read."""
+        """Returns the batches of a partition of __consumer_offsets that compaction need not read, because later records
+        supersede all of theirs."""
         return self._log.superseded_in(index)
 
     def coordinator_of(self, index: int) -> Coordinator:
+        """Returns the coordinator of the groups in this partition of __consumer_offsets."""
         return self._coordinators[self._leaders[index]]
 
     def on_loaded(self) -> None:
+        """Called by the loader when the groups of a partition were loaded."""
         self.on_partition_loaded()
 
     def _for_each(self, action: Callable[[Coordinator], Effects], at: Instant) -> None:
@@ -223,7 +242,7 @@ class GroupRuntime:
             self.outbox += effects.replies
 
     def append_effects(self, effects: Effects, at: Instant) -> None:
-        """Appends the records of the effects for the next flush, and emits their events."""
+        """Appends the records of a coordinator's decision (effects) for the next flush, and emits its events."""
         if effects.records:
             try:
                 self._log.append(effects.records, at.wall_ms)
@@ -258,7 +277,8 @@ class GroupRuntime:
 
 
 class RepeatedCommitAppender:
-    """Appends repeated commits to the same partitions."""
+    """Appends commits that a client repeats for the same partitions to the log of groups' records; a failure unloads
+    the group."""
 
     __slots__ = ("_appender", "_on_failure")
 
@@ -269,6 +289,7 @@ class RepeatedCommitAppender:
         self._on_failure = on_failure
 
     def append(self, record: RepeatedCommit, at: Instant) -> None:
+        """Appends one commit; the next flush makes it durable."""
         try:
             self._appender.append(record, at.wall_ms)
         except Exception as bug:

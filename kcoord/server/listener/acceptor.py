@@ -30,8 +30,9 @@ _QUIET_SECONDS: Final = 10.0
 
 
 class Acceptor:
-    """The listening sockets of one process. `on_half_full` is called once, when half of the allowed connections are
-    open."""
+    """Accepts connections from all listening sockets of a process, within the connection limits. `on_half_full` is
+    called once, when half of the allowed connections are open.
+    """
 
     def __init__(self, limits: ConnectionLimits, refused: Counter[str], log: logging.Logger) -> None:
         """`refused` counts refused clients by Refusal."""
@@ -44,7 +45,9 @@ class Acceptor:
         self._quiet_log = RateLimitedLog(log, seconds=_QUIET_SECONDS)
 
     def listen(self, listening: socket.socket, node_id: int | None, on_accept: OnAccept, *, backlog: int) -> None:
-        """Listens on a bound socket, whose clients are meant for this node."""
+        """Listens on a bound socket. Its clients are meant for this node (None: any); `on_accept` makes a connection of
+        each accepted socket.
+        """
         listening.setblocking(False)
         listening.listen(backlog)
         self._listening[listening] = (node_id, on_accept)
@@ -57,7 +60,7 @@ class Acceptor:
         listening.close()
 
     async def close(self) -> None:
-        """Stops accepting, and waits for sockets that are being connected."""
+        """Stops accepting on all sockets, and cancels connections that are being made."""
         for listening in list(self._listening):
             self.stop(listening)
         for task in self._connecting:

@@ -24,7 +24,7 @@ class ConnectionLimits:
 
     @property
     def most(self) -> int:
-        """The limit of all connections."""
+        """The limit of all connections together."""
         return self._most
 
     @property
@@ -33,7 +33,7 @@ class ConnectionLimits:
         return self._open
 
     def cap_by_descriptors(self, *, per_client: int = 1) -> None:
-        """Lowers the limit to the number of clients that there are descriptors for, `per_client` each."""
+        """Lowers the limit to the number of clients that the process has file descriptors for, `per_client` each."""
         limit = descriptor_limit()
         room = connection_capacity(limit, opened=open_descriptors(), per_client=per_client)
         if room >= self._most:
@@ -44,13 +44,17 @@ class ConnectionLimits:
         self._limit_text = f"max.connections={room} are open, as RLIMIT_NOFILE={limit} leaves room for no more"
 
     def refusal(self, address: str) -> str | None:
-        """Returns the limit that one more connection from the address would exceed, or None."""
+        """Returns a text that names the limit that one more connection from the address would exceed, or None if it is
+        allowed.
+        """
         if self._open >= self._most:
             return self._limit_text
         return self._address_limit_text() if self._per_address[address] >= self._most_per_address else None
 
     def add(self, address: str) -> str | None:
-        """Counts a connection from the address until `remove`; returns the limit that it exceeds, or None."""
+        """Counts a connection from the address until `remove`; returns a text that names the limit that it exceeds, or
+        None.
+        """
         self._open += 1
         self._per_address[address] += 1
         if self._open > self._most:
@@ -58,6 +62,7 @@ class ConnectionLimits:
         return self._address_limit_text() if self._per_address[address] > self._most_per_address else None
 
     def remove(self, address: str) -> None:
+        """Stops counting a connection from the address."""
         self._open -= 1
         self._per_address[address] -= 1
         if not self._per_address[address]:

@@ -23,22 +23,25 @@ _ESTIMATED_OPEN: Final = 32
 
 
 def descriptor_limit() -> int:
-    """Returns the limit of descriptors of this process."""
+    """Returns the limit of open file descriptors of this process (RLIMIT_NOFILE)."""
     return resource.getrlimit(resource.RLIMIT_NOFILE)[0]
 
 
 def files_for_records(limit: int) -> int:
+    """Returns how many of `limit` file descriptors may be used for log segments."""
     return min(limit // _SHARE, _MAX_FOR_RECORDS)
 
 
 def connection_capacity(limit: int, *, opened: int, per_client: int = 1) -> int:
-    """Returns how many clients can be served if each takes `per_client` descriptors."""
+    """Returns how many clients can be served with `limit` file descriptors, of which `opened` are in use, if each
+    client takes `per_client`.
+    """
     reserve = min(limit // _SHARE, _MAX_RESERVE)
     return max(1, (limit - opened - files_for_records(limit) - reserve) // per_client)
 
 
 def open_descriptors() -> int:
-    """Returns the number of open descriptors, or an estimate where the system does not list them."""
+    """Returns the number of open file descriptors, or an estimate where the system does not list them."""
     try:
         return len(list(Path("/dev/fd").iterdir()))
     except OSError:

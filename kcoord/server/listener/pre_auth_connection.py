@@ -31,23 +31,31 @@ _CLOSE_TIMEOUT: Final = 1.0
 
 
 class PreAuthHost(Protocol):
-    """The server or proxy that authenticated clients are promoted to."""
+    """The server or proxy behind a secure listener: clients are promoted to it when their TLS handshake and SASL login
+    are done.
+    """
 
     def admit_pre_auth(self, pre_auth: "PreAuthConnection") -> str | None:
-        """Registers a new client; returns the reason if it must be refused, else None."""
+        """Registers a client that has connected but not logged in; returns the reason if it must be refused,
+        else None.
+        """
 
     def on_pre_auth_closed(self, pre_auth: "PreAuthConnection") -> None:
         """Called once per client when its pre-auth connection ends: closed, refused or promoted."""
 
     def answer_api_versions(self, pre_auth: "PreAuthConnection", frame: bytes) -> None:
-        """Answers an ApiVersions request with `send_api_versions`, now or later. May raise CorruptMessage."""
+        """Answers an ApiVersions request that came before the login by `send_api_versions`, now or later. May raise
+        CorruptMessage.
+        """
 
     def promote(self, pre_auth: "PreAuthConnection", transport: asyncio.Transport) -> asyncio.Protocol:
-        """Returns the protocol that takes over for the authenticated `principal`; its connection_made was called."""
+        """Makes the connection of a client that has logged in, as `pre_auth.principal`, and returns the protocol that
+        takes over its transport. Its connection_made was called.
+        """
 
 
 class PreAuthConnection(asyncio.Protocol):
-    """One client before its TLS handshake and login are done."""
+    """The connection of one client before its TLS handshake and SASL login are done (asyncio.Protocol)."""
 
     def __init__(self, listener: "SecureListener", node_id: int) -> None:
         self.node_id = node_id
@@ -68,7 +76,7 @@ class PreAuthConnection(asyncio.Protocol):
         self._deadline: asyncio.TimerHandle | None = None
 
     def admit(self, peername: tuple[object, ...]) -> bool:
-        """Registers the client with the host; returns whether it may go on."""
+        """Registers the client with the host; returns False if it was refused and closed."""
         self.address, self.peer = str(peername[0]), f"{peername[0]}:{peername[1]}"
         self._listener.pre_auth_connections.add(self)
         reason = self._listener.host.admit_pre_auth(self)
@@ -79,7 +87,7 @@ class PreAuthConnection(asyncio.Protocol):
         return True
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begins the login; over TLS the handshake is done by now."""
+        """Begins the SASL login, or promotes the client if none is required; over TLS the handshake is done by now."""
         self._transport = cast(asyncio.Transport, transport)
         if self._is_done:
             self._transport.abort()
@@ -95,6 +103,7 @@ class PreAuthConnection(asyncio.Protocol):
             self._promote()
 
     def data_received(self, chunk: bytes) -> None:
+        """Handles the login's requests, and ApiVersions."""
         if not self._is_done:
             self._chunks_received += 1
             self._received += chunk
@@ -103,24 +112,27 @@ class PreAuthConnection(asyncio.Protocol):
 
     @property
     def held_bytes(self) -> int:
+        """The received bytes that are not processed yet."""
         return len(self._received)
 
     def connection_lost(self, error: Exception | None) -> None:
+        """Ends the login of a client that has disconnected."""
         self._end()
 
     def send_api_versions(self, pieces: list[bytes]) -> None:
-        """Sends the response to the ApiVersions request that the host was given."""
+        """Sends the pieces of the response to the ApiVersions request that was passed to the host."""
         if not self._is_done:
             self._write(pieces)
             self._resume_reading()
 
     def refuse(self, refused: Refused) -> None:
-        """Counts and logs the refusal and closes the connection, unless it has ended."""
+        """Counts and logs why the client is refused and closes the connection, unless it has ended."""
         if not self._is_done:
             self._count(refused)
             self.hang_up()
 
     def hang_up(self) -> None:
+        """Closes the connection, when the server stops."""
         self._end()
         if self._transport is not None:
             self._transport.abort()

@@ -33,7 +33,8 @@ _DUP_FD_SHARE: Final = 16
 
 
 class SecureListener:
-    """The pre-auth connections of one or more listeners with the same security settings."""
+    """Takes clients through TLS handshake and SASL login on one or more listeners with the same security settings, and
+    holds their pre-auth connections."""
 
     def __init__(self, host: PreAuthHost, listener: Listener, settings: Settings, refused: Counter[str]) -> None:
         """`refused` counts refused clients by Refusal. Raises BadListenerTls."""
@@ -56,7 +57,7 @@ class SecureListener:
             self.tls = server_context(listener.tls)
 
     def on_accept_for(self, node_id: int) -> OnAccept:
-        """Returns the callback for sockets that a listener of this node accepts."""
+        """Returns the callback that makes pre-auth connections of the sockets accepted for this node."""
         if self.tls is not None:
             return lambda connection, peername: self._begin_handshake(
                 PreAuthConnection(self, node_id), connection, peername
@@ -65,7 +66,7 @@ class SecureListener:
         return lambda connection, _: loop.connect_accepted_socket(lambda: PreAuthConnection(self, node_id), connection)
 
     def login(self) -> "Login | None":
-        """Returns the login of a new client, or None if none is required."""
+        """Returns a SASL login for a new client, or None if none is required."""
         if self._sasl is None:
             return None
         from kcoord.security.login import Login
@@ -73,7 +74,8 @@ class SecureListener:
         return Login(self._sasl.users, self._sasl.mechanisms)
 
     def adjust_held(self, change: int) -> None:
-        """Adds a change of the bytes held by pre-auth connections, and refuses the largest one beyond the limit."""
+        """Adds `change` to the bytes that pre-auth connections hold in memory. Beyond queued.max.request.bytes it
+        refuses the one that holds most."""
         self._held_bytes += change
         most = self.settings.queued_max_request_bytes
         if change > 0 and self._held_bytes > most:
@@ -81,8 +83,8 @@ class SecureListener:
             greediest.refuse(Refused(Refusal.LIMIT, f"queued.max.request.bytes={most} are held before logins"))
 
     def check(self, work: Callable[[], bool], then: Callable[[bool], None]) -> "asyncio.Future[bool]":
-        """Checks a password in a thread, few at a time, since it keeps a core busy. A check can be cancelled before it
-        starts."""
+        """Runs `work`, a password check that keeps a core busy, in one of few threads, then calls `then` with its
+        result. The returned future can be cancelled before the check starts."""
         from concurrent.futures import ThreadPoolExecutor
 
         if self._executor is None:
@@ -92,7 +94,7 @@ class SecureListener:
         return checking
 
     async def close(self) -> None:
-        """Closes all pre-auth connections. No more may be accepted."""
+        """Closes all pre-auth connections, when the server stops. No more may be accepted."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

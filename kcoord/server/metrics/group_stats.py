@@ -12,7 +12,7 @@ from kcoord.groups.coordinator import Coordinator
 
 
 class LoadState(StrEnum):
-    """Whether the groups of a partition are loaded."""
+    """The state of a partition of __consumer_offsets: its groups are loaded, being loaded, or unavailable."""
 
     KNOWN = "known"
     READING = "reading"
@@ -21,6 +21,10 @@ class LoadState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupStats:
+    """Counts of all groups of a cluster for metrics: groups by state, members, member ids given but not used yet, bytes
+    held, quarantined groups (whose records cannot be decoded), and partitions by LoadState.
+    """
+
     states: Mapping[State, int]
     members: int
     pending_ids: int
@@ -35,7 +39,9 @@ def collect_stats(
     partitions: int,
     unavailable: Collection[ErrorCode],
 ) -> GroupStats:
-    """Computes the statistics of all coordinators; `unavailable` has the errors of unavailable partitions."""
+    """Counts the groups and members of all coordinators; `unavailable` has the errors of the unavailable partitions of
+    __consumer_offsets, of which there are `partitions` in all.
+    """
     coordinators = list(coordinators)
     groups = [group for coordinator in coordinators for group in coordinator.groups.values()]
     reading = sum(error is ErrorCode.coordinator_load_in_progress for error in unavailable)

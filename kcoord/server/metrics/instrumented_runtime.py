@@ -46,8 +46,9 @@ class _Waiting(NamedTuple):
 
 
 class InstrumentedClusterRuntime(ClusterRuntime):
-    """A mixin that counts what a runtime does; it comes before the runtime among the bases, as in
-    InstrumentedRuntime."""
+    """A mixin that counts requests, connections and events of a ClusterRuntime for metrics; it comes before the runtime
+    among the bases, as in InstrumentedRuntime.
+    """
 
     def __init__(self, *given: Any, **named: Any) -> None:
         self.requests = RequestCounts()
@@ -66,15 +67,17 @@ class InstrumentedClusterRuntime(ClusterRuntime):
 
     @property
     def held_bytes(self) -> int:
+        """The bytes of requests that connections hold in memory."""
         return self._held_bytes
 
     def parked(self) -> Mapping[str, int]:
-        """Returns the number of parked requests by API."""
+        """Returns the number of parked requests by API name."""
         return Counter(route.api.name for _, route, _, _ in self._pending_requests.requests.values())
 
     # ConnectionHost.
 
     def admit(self, connection: Connection) -> str | None:
+        """Registers a new connection like ClusterRuntime, and counts it as opened or refused."""
         refusal = super().admit(connection)
         if refusal:
             self.refused[Refusal.LIMIT] += 1
@@ -83,6 +86,7 @@ class InstrumentedClusterRuntime(ClusterRuntime):
         return refusal
 
     def on_closed(self, connection: Connection) -> None:
+        """Forgets a connection like ClusterRuntime, and counts it by the reason of its closing."""
         super().on_closed(connection)
         if connection.closing is not CloseReason.REFUSED:
             self.closed[connection.closing or CloseReason.CLIENT] += 1
@@ -90,6 +94,7 @@ class InstrumentedClusterRuntime(ClusterRuntime):
             self._waiting.pop(connection.ticket, None)
 
     def decide(self, connection: Connection, frame: bytes, at: Instant) -> Outcome:
+        """Decides a request like ClusterRuntime, and counts it by API and error."""
         outcome = super().decide(connection, frame, at)
         if type(outcome) is Answer:
             client = connection.client
@@ -107,7 +112,7 @@ class InstrumentedClusterRuntime(ClusterRuntime):
         return outcome
 
     def on_cache_hit(self, cached: CachedResponseFrame, chunk: bytes, answer: bytes) -> None:
-        """Counts a request that was answered from the cache."""
+        """Counts a request that was answered from the response cache."""
         tally = cached.tally
         if tally is NO_TALLY:
             tally = cached.tally = self._new_tally(chunk[LENGTH_BYTES:], [answer], cached.reply)
@@ -120,6 +125,7 @@ class InstrumentedClusterRuntime(ClusterRuntime):
     def decide_cached(
         self, connection: Connection, cached: CachedRebalanceFrame, chunk: bytes
     ) -> Answer | Ticket | None:
+        """Decides a cached join or sync like ClusterRuntime, and counts it."""
         outcome = super().decide_cached(connection, cached, chunk)
         if isinstance(outcome, Answer):
             tally = self._new_tally(chunk[LENGTH_BYTES:], outcome.pieces, outcome.reply)
@@ -131,6 +137,7 @@ class InstrumentedClusterRuntime(ClusterRuntime):
         return outcome
 
     def flush(self) -> None:
+        """Flushes like ClusterRuntime, and adds the durations of the requests whose responses may now leave."""
         super().flush()
         if self.requests.fresh or self._finished:
             self._count_answered(time.monotonic())
@@ -191,16 +198,17 @@ class InstrumentedClusterRuntime(ClusterRuntime):
 
 
 class InstrumentedRuntime(InstrumentedClusterRuntime, Runtime):
-    """The runtime of `kcoord serve --metrics`."""
+    """The runtime of `kcoord serve --metrics`: a Runtime that counts what it does."""
 
 
 class TimedFilesystem(Filesystem):
-    """The operating system's files, with the durations of fsync measured."""
+    """The operating system's file functions, with the durations of fsync added to a histogram."""
 
     def __init__(self, fsyncs: Histogram) -> None:
         self._fsyncs = fsyncs
 
     def sync(self, file: int) -> None:
+        """Calls fsync on a file descriptor and measures its duration."""
         began = time.monotonic()
         super().sync(file)
         self._fsyncs.add(time.monotonic() - began)

@@ -28,14 +28,15 @@ Word = TypeVar("Word", bound=str)
 
 @asynccontextmanager
 async def instrumented(setup: Setup, listening: socket.socket) -> AsyncIterator[Runtime]:
-    """Runs a cluster with a metrics server on this socket."""
+    """Runs a cluster of `kcoord serve` that counts what it does, with an HTTP server for Prometheus on this listening
+    socket."""
     async with InstrumentedRuntime(setup) as runtime, MetricsServer(listening, ClusterSource(runtime), role="serve"):
         yield runtime
 
 
 class ClusterSource:
-    """The samples of a running cluster. Labels with few values have a sample for each of them, also with a count of
-    0."""
+    """Yields the Prometheus samples of a running cluster. Labels with few values have a sample for each of them, also
+    with a count of 0."""
 
     families = (*catalogue.OF_CLIENTS, *catalogue.OF_REQUESTS, *catalogue.OF_GROUPS, *catalogue.OF_JOURNAL)
 
@@ -43,12 +44,16 @@ class ClusterSource:
         self._runtime = runtime
 
     def why_not_ready(self) -> str | None:
+        """Returns why the readiness check fails, such as groups that are still loading; None if the cluster
+        is ready.
+        """
         groups = self._runtime.groups
         if groups is None:
             return "groups are not read yet" if OFFSETS_TOPIC in self._runtime.cluster.topics else None
         return "groups are being read" if groups.is_loading else None
 
     def samples(self) -> Iterator[Sample]:
+        """Yields the samples of all metrics."""
         yield from _client_samples(self._runtime)
         yield from request_samples(self._runtime)
         yield from group_samples(self._runtime)
@@ -64,6 +69,7 @@ def _client_samples(runtime: InstrumentedClusterRuntime) -> Iterator[Sample]:
 
 
 def request_samples(runtime: InstrumentedClusterRuntime) -> Iterator[Sample]:
+    """Yields the samples of requests: counts by API and error, durations, bytes, parked requests."""
     for requests in runtime.requests:
         yield Sample(catalogue.REQUESTS, requests.total, (requests.api, requests.error))
     for api, counts in runtime.requests.apis.items():
@@ -75,6 +81,7 @@ def request_samples(runtime: InstrumentedClusterRuntime) -> Iterator[Sample]:
 
 
 def group_samples(runtime: InstrumentedClusterRuntime) -> Iterator[Sample]:
+    """Yields the samples of groups: counts by state, members, limits, events and rebalances."""
     stats = runtime.groups.stats() if runtime.groups else _NO_STATS
     yield from by_label_value(catalogue.GROUPS, _LIVE_STATES, stats.states)
     yield Sample(catalogue.MEMBERS, stats.members)
@@ -97,6 +104,8 @@ def _limit_samples(runtime: InstrumentedClusterRuntime) -> Iterator[Sample]:
 
 
 def journal_samples(runtime: InstrumentedClusterRuntime) -> Iterator[Sample]:
+    """Yields the samples of the journal, which is the log of __consumer_offsets: bytes, failures, fsyncs, compactions,
+    loads."""
     counts = runtime.groups.counts if runtime.groups else JournalCounts()
     yield Sample(catalogue.JOURNAL_BYTES, counts.written_bytes)
     yield Sample(catalogue.JOURNAL_FAILURES, counts.failed_writes)
@@ -111,6 +120,6 @@ def journal_samples(runtime: InstrumentedClusterRuntime) -> Iterator[Sample]:
 
 
 def by_label_value(family: Family, values: Iterable[Word], counts: Mapping[Word, int]) -> Iterator[Sample]:
-    """Yields a sample for each value that the label may have."""
+    """Yields a sample of the metric for each value that its label may have, 0 where `counts` has none."""
     for value in values:
         yield Sample(family, counts.get(value, 0), (str(value),))
