@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from kcoord.testing.jars import KAFKA_VERSION
-from kcoord.testing.java import find_java
+from kcoord.testing.jvm.java import find_java
 
 
 def machine() -> str:

@@ -15,7 +15,7 @@ from typing import Protocol, Self
 
 from kcoord.client.client import Client
 from kcoord.testing.jars import kafka_jvm
-from kcoord.testing.java import QUICK_FLAGS
+from kcoord.testing.jvm.java import QUICK_FLAGS
 from kcoord.testing.kafka import new_cluster_id
 from kcoord.testing.node import HOST, Node, choose_broker_specs, free_ports
 

@@ -12,7 +12,7 @@ from kcoord.pipeline.following import FollowSchedule, WriteTotals, follow
 from kcoord.pipeline.session import SparkConfig, open_session
 from kcoord.pipeline.sources.live_plan import Choice
 from kcoord.pipeline.tables import TablesFolder
-from kcoord.testing.java import QUICK_FLAGS
+from kcoord.testing.jvm.java import QUICK_FLAGS
 
 SETTINGS = {
     "spark.driver.memory": "1g",

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kcoord.testing.jars import kafka_jvm
-from kcoord.testing.java import QUICK_FLAGS
+from kcoord.testing.jvm.java import QUICK_FLAGS
 
 SOURCE = Path(__file__).parent / "ReadSettings.java"
 _NO_LOG = "-Dorg.apache.logging.log4j.level=OFF"  # otherwise it would be on stdout

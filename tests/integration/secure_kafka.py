@@ -26,7 +26,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from kcoord.testing.java import find_java
+from kcoord.testing.jvm.java import find_java
 from kcoord.testing.kafka import KafkaCluster
 from kcoord.testing.properties import to_text
 from tests.certificates import authority, signed

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any, Final, Self
 
 from kcoord.pipeline.sources.connector import JARS
-from kcoord.testing.cache import cache_folder, locked
 from kcoord.testing.errors import ResolveError, tail
-from kcoord.testing.java import find_maven
+from kcoord.testing.jvm.cache import cache_folder, locked
+from kcoord.testing.jvm.java import find_maven
 from kcoord.testing.process import CapturedProcess
 from tests.integration import spark_connector_program
 

@@ -9,7 +9,7 @@ from typing import Any
 from click.testing import CliRunner, Result
 
 from kcoord.pipeline.session import SparkConfig, open_session
-from kcoord.testing.java import QUICK_FLAGS
+from kcoord.testing.jvm.java import QUICK_FLAGS
 
 cli: Any = import_module("kcoord.commands.main").cli
 line_of: Any = import_module("kcoord.commands.errors").line_of

@@ -9,7 +9,7 @@ from kcoord.admin.connecting.keystores import BadKeystore, KeyEntry, key_entry, 
 from kcoord.client.secret import Secret
 from kcoord.client.security import Tls
 from kcoord.client.tls import context_of
-from kcoord.testing.java import find_java
+from kcoord.testing.jvm.java import find_java
 from tests.certificates import authority, signed
 
 STORE, KEY = Secret("store password"), Secret("key-password")

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from .errors import MissingProgramError
+from ..errors import MissingProgramError
 
 OLDEST_JAVA = 17
 INSTALL_JAVA = "Debian/Ubuntu: apt install openjdk-17-jdk-headless; macOS: brew install openjdk@17"

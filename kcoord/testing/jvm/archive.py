@@ -12,11 +12,11 @@ import tempfile
 import time
 from pathlib import Path
 
+from ..cluster import wait_for_metadata
+from ..errors import FixtureError
+from ..node import Node, choose_broker_specs
 from .cache import locked
-from .cluster import wait_for_metadata
-from .errors import FixtureError
 from .java import Java, Jvm
-from .node import Node, choose_broker_specs
 
 TRAINING_CLUSTER = "kcoord-training-clustA"
 DUMP_GRACE = 60.0

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
-from .errors import ResolveError
+from ..errors import ResolveError
 
 
 def cache_folder() -> Path:
