@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from .offsets.options import offsets_connection
-from .options.connection_options import command_line_options
+from ..options.connection_options import command_line_options
+from .options import offsets_connection
 
 if TYPE_CHECKING:
     from kcoord.admin.connecting.connection import Connection, ConnectionOptions

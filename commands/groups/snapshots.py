@@ -11,8 +11,8 @@ from kcoord.admin.groups.selection import select_groups
 from kcoord.admin.groups.snapshot_reader import MAX_GROUPS_WITH_TIMES, read_snapshot, read_summaries
 from kcoord.admin.model import Refusal
 
-from .groups.choice import GroupSelection
-from .output.output import echo_err, progress
+from ..output.output import echo_err, progress
+from .choice import GroupSelection
 
 
 def read_selected(cluster: ClusterClient, choice: GroupSelection, *, with_times: bool | None) -> Snapshot:

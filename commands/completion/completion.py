@@ -83,7 +83,7 @@ def completion(shell: str) -> None:
 
 
 def _script(shell: str) -> str:
-    from .main import cli
+    from ..main import cli
 
     kind = get_completion_class(shell)
     assert kind is not None

@@ -28,7 +28,7 @@ def complete_topics(ctx: click.Context, param: click.Parameter, incomplete: str)
 def _names_in_cluster(ctx: click.Context, names: "Callable[[ClusterClient], Iterable[str]]") -> Iterable[str]:
     from kcoord.admin.opening import open_cluster
 
-    from .options.connection_options import connection
+    from ..options.connection_options import connection
 
     with open_cluster(connection(ctx)) as cluster:
         return names(cluster)
