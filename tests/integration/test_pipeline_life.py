@@ -19,10 +19,10 @@ from kcoord.pipeline.decoding.row_filter import Wanted
 from kcoord.pipeline.decoding.segments import find_segments, plan_ranges
 from kcoord.pipeline.schemas import COMMITS, GENERATIONS, GROUP_EVENTS, OWNERSHIP, REBALANCES, REJECTED, SCANNED
 from kcoord.pipeline.tables import TablesFolder
-from kcoord.pipeline.transforms.causes import HANDED_OVER
 from kcoord.pipeline.transforms.events import topic_names
 from kcoord.pipeline.transforms.ownership import ownership
-from kcoord.pipeline.transforms.rebalances import rebalances
+from kcoord.pipeline.transforms.rebalances.causes import HANDED_OVER
+from kcoord.pipeline.transforms.rebalances.rebalances import rebalances
 from kcoord.testing.embedded import EmbeddedCluster
 from kcoord.testing.kafka import KafkaCluster
 from kcoord.testing.tools import JavaTools

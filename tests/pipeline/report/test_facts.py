@@ -27,7 +27,7 @@ from kcoord.pipeline.report.model import (
     Scanned,
 )
 from kcoord.pipeline.report.page import render
-from kcoord.pipeline.transforms import causes
+from kcoord.pipeline.transforms.rebalances import causes
 from tests.pipeline.report.small_tables import at, frames
 from tests.pipeline.transforms.histories import interpreted
 

@@ -6,7 +6,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from kcoord.pipeline.transforms.events import topic_names
-from kcoord.pipeline.transforms.rebalances import rebalances
+from kcoord.pipeline.transforms.rebalances.rebalances import rebalances
 from tests.pipeline.transforms.histories import (
     DAY,
     GROUP_EPOCH,

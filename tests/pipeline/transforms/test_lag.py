@@ -6,7 +6,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from kcoord.pipeline.schemas import LAG
-from kcoord.pipeline.transforms.lag import lag
+from kcoord.pipeline.transforms.lag.lag import lag
 from tests.pipeline.transforms.histories import DAY, Log, MadeTable, at, types_of, types_of_table
 
 LOG = Log()

@@ -7,7 +7,7 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as f
 
 from kcoord.pipeline.transforms.history import milliseconds_between, up_to_current_row
-from kcoord.pipeline.transforms.log_growth import last_end, written_batches
+from kcoord.pipeline.transforms.lag.log_growth import last_end, written_batches
 
 _KEYS: Final = ("group", "topic", "partition")
 _HOUR: Final = 3600

@@ -12,7 +12,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as f
 
-from kcoord.pipeline.transforms.log_growth import last_end, written_batches
+from kcoord.pipeline.transforms.lag.log_growth import last_end, written_batches
 from kcoord.pipeline.transforms.period import Period, time_of
 
 _PARTITION: Final = ("topic", "partition")

@@ -13,7 +13,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as f
 
 from kcoord.pipeline.transforms.history import day_of, milliseconds_between, up_to_current_row
-from kcoord.pipeline.transforms.log_growth import written_batches
+from kcoord.pipeline.transforms.lag.log_growth import written_batches
 
 _KEYS: Final = ("topic", "partition")
 _BATCH, _COMMIT = 0, 1  # at the same time, or offset, the batch comes first

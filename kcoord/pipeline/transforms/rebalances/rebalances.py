@@ -3,14 +3,20 @@
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
-from kcoord.pipeline.transforms.causes import LEFT, UNKNOWN, member_causes, sorted_member_ids, with_other_causes
-from kcoord.pipeline.transforms.epoch_changes import epoch_changes
 from kcoord.pipeline.transforms.events import CONSUMER
-from kcoord.pipeline.transforms.generation_changes import generation_changes
 from kcoord.pipeline.transforms.history import log_order, milliseconds_between, null_as_false
-from kcoord.pipeline.transforms.moves import moves
 from kcoord.pipeline.transforms.ownership_spans import CLASSIC
-from kcoord.pipeline.transforms.pauses import with_pauses
+from kcoord.pipeline.transforms.rebalances.causes import (
+    LEFT,
+    UNKNOWN,
+    member_causes,
+    sorted_member_ids,
+    with_other_causes,
+)
+from kcoord.pipeline.transforms.rebalances.epoch_changes import epoch_changes
+from kcoord.pipeline.transforms.rebalances.generation_changes import generation_changes
+from kcoord.pipeline.transforms.rebalances.moves import moves
+from kcoord.pipeline.transforms.rebalances.pauses import with_pauses
 
 
 def rebalances(generations: DataFrame, group_events: DataFrame, commits: DataFrame, names: DataFrame) -> DataFrame:

@@ -12,9 +12,9 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
-from kcoord.pipeline.transforms.causes import CHANGE, MEMBER
 from kcoord.pipeline.transforms.history import deduplicated, log_order, milliseconds_between, null_as_false
 from kcoord.pipeline.transforms.ownership_spans import CLASSIC, FACTS
+from kcoord.pipeline.transforms.rebalances.causes import CHANGE, MEMBER
 
 _DEAD, _EMPTY = "Dead", "Empty"
 _SEPARATOR: Final = "\0"

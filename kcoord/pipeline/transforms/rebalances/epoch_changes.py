@@ -8,10 +8,10 @@ ends when all members have reached it and wait for no partition, or when the nex
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as f
 
-from kcoord.pipeline.transforms.causes import CHANGE, MEMBERS
 from kcoord.pipeline.transforms.events import CURRENT, GROUP, MEMBER, PATTERN, read_events
 from kcoord.pipeline.transforms.history import log_order, null_as_false, up_to_current_row
 from kcoord.pipeline.transforms.ownership_spans import FACTS
+from kcoord.pipeline.transforms.rebalances.causes import CHANGE, MEMBERS
 
 
 def epoch_changes(group_events: DataFrame) -> DataFrame:
