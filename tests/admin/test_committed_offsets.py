@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from kcoord.admin.groups.committed_offsets import Commits, TopicCommits, commits_of
 from kcoord.admin.model import Committed, TopicPartition
-from tests.admin.snapshots import tp
+from tests.support.admin.snapshots import tp
 
 PARTITIONS = st.builds(TopicPartition, st.sampled_from(["orders", "paid"]), st.integers(0, 5))
 COMMITTED = st.builds(

@@ -10,7 +10,7 @@ from kcoord.admin.groups.rates import UNKNOWN_RATE, Rate
 from kcoord.admin.groups.snapshot_changes import GroupStatus, WatchHistory
 from kcoord.admin.model import Refusal, Resource
 from kcoord.errors import ErrorCode
-from tests.admin.snapshots import NOW, group, member, seen, snapshot, tp
+from tests.support.admin.snapshots import NOW, group, member, seen, snapshot, tp
 
 A = member("a", "t-0")
 KEEPS_UP = Forecast(Outlook.CAUGHT_UP, 0.0)

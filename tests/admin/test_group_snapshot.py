@@ -14,7 +14,7 @@ from kcoord.admin.groups.group_snapshot import (
     summarize,
 )
 from kcoord.admin.model import Bounds, Committed, TopicPartition
-from tests.admin.snapshots import NOW, group, member, seen, seen_partition, tp
+from tests.support.admin.snapshots import NOW, group, member, seen, seen_partition, tp
 
 
 def partition(

@@ -1,7 +1,7 @@
 """Lag totals by group, topic and partition."""
 
 from kcoord.admin.groups.lag_totals import GroupBy, LagRow, lag_rows, total
-from tests.admin.snapshots import NOW, group, seen, snapshot
+from tests.support.admin.snapshots import NOW, group, seen, snapshot
 
 SHOP = seen(
     group(name="shop"), {"orders-0": (1, 0, 10), "orders-1": (None, 0, 5), "paid-0": (4, 0, 4)}, next_record_at=NOW - 9

@@ -2,7 +2,7 @@
 
 from kcoord.admin.groups.group_snapshot import GroupSnapshot
 from kcoord.admin.groups.rates import UNKNOWN_RATE, Rate, partition_rates, total_rate
-from tests.admin.snapshots import group, member, seen, snapshot, tp
+from tests.support.admin.snapshots import group, member, seen, snapshot, tp
 
 A = member("a", "t-0", "t-1")
 

@@ -4,7 +4,7 @@ import pytest
 
 from kcoord.admin.groups.removing import NotAMember, chosen_members, member_to_remove
 from kcoord.admin.model import MemberToRemove
-from tests.admin.snapshots import group, member
+from tests.support.admin.snapshots import group, member
 
 DYNAMIC, STATIC = member("a", "orders-0"), member("b", "orders-1", instance_id="worker-1")
 GROUP = group(DYNAMIC, STATIC, name="shop")

@@ -8,7 +8,7 @@ from kcoord.admin.groups.selection import NoGroupSelected, matching_names, selec
 from kcoord.admin.model import Committed, TopicPartition
 from kcoord.admin.wire.cluster import WireCluster
 from kcoord.testing.embedded import EmbeddedCluster
-from tests.admin.fake_cluster import LiveFixture
+from tests.support.admin.fake_cluster import LiveFixture
 
 NAMES = ["prod-a", "prod-b", "test-a"]
 

@@ -6,7 +6,7 @@ from kcoord.admin.groups.group_snapshot import Snapshot
 from kcoord.admin.groups.snapshot_changes import ChangeDetector, ChangeKind, WatchHistory, changes
 from kcoord.admin.model import GroupType, Refusal, Resource
 from kcoord.errors import ErrorCode
-from tests.admin.snapshots import NOW, group, member, seen, snapshot, tp
+from tests.support.admin.snapshots import NOW, group, member, seen, snapshot, tp
 
 A = member("a", "t-0", "t-1")
 B = member("b", "t-2")

@@ -14,7 +14,7 @@ from kcoord.admin.groups.time_cache import TimeCache
 from kcoord.admin.model import Answers, Bounds, Committed, Position
 from kcoord.admin.opening import open_cluster
 from kcoord.testing.embedded import EmbeddedCluster
-from tests.admin.snapshots import tp
+from tests.support.admin.snapshots import tp
 
 FIRST_AT = 1_700_000_000_000
 

@@ -15,7 +15,7 @@ from click.testing import CliRunner, Result
 from kcoord.admin.model import Committed, TopicPartition
 from kcoord.protocol.records.record import Record
 from kcoord.testing.embedded import EmbeddedCluster
-from tests.admin.fake_cluster import LiveFixture, orders
+from tests.support.admin.fake_cluster import LiveFixture, orders
 
 cli: Any = import_module("kcoord.commands.main").cli  # by name: mypy sees the folder, commands/
 

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from kcoord.admin.model import Committed, TopicPartition
 from kcoord.protocol.records.record import Record
 from kcoord.testing.embedded import EmbeddedCluster
-from tests.admin.fake_cluster import LiveFixture, assigned
+from tests.support.admin.fake_cluster import LiveFixture, assigned
 
 cli: Any = import_module("kcoord.commands.main").cli  # by name: mypy sees the folder, commands/
 measure: Any = import_module("kcoord.commands.output.printable").width

@@ -22,7 +22,7 @@ from kcoord.admin.opening import open_cluster
 from kcoord.admin.wire.brokers import Unsupported
 from kcoord.errors import ErrorCode
 from kcoord.testing.embedded import EmbeddedCluster
-from tests.admin.snapshots import NOW, group, member, seen, snapshot
+from tests.support.admin.snapshots import NOW, group, member, seen, snapshot
 
 from .terminal import KCOORD, in_terminal, piped, quiet_environment
 

@@ -15,7 +15,7 @@ from kcoord.admin.groups.snapshot_changes import WatchHistory
 from kcoord.admin.model import Committed, TopicPartition
 from kcoord.admin.opening import open_cluster
 from kcoord.testing.embedded import EmbeddedCluster
-from tests.admin.snapshots import NOW, group, member, seen, snapshot
+from tests.support.admin.snapshots import NOW, group, member, seen, snapshot
 
 from .terminal import Terminal
 

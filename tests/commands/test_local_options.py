@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.integration.offsets_scene import kcoord
+from tests.support.admin.offsets_scene import kcoord
 
 LOCAL = ("--coordinate", "local")
 

@@ -10,7 +10,7 @@ from click.testing import CliRunner, Result
 
 from kcoord.pipeline.sources.connector import JARS
 from kcoord.testing.embedded import EmbeddedCluster
-from tests.integration.live_logs import LogScene
+from tests.support.pipeline.live_logs import LogScene
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

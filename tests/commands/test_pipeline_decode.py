@@ -15,7 +15,7 @@ from click.testing import CliRunner, Result
 from kcoord.pipeline.follow_folder import locked
 from kcoord.pipeline.tables import BadFolder, TablesFolder
 from kcoord.protocol.records.record import Record
-from tests.pipeline.segment_files import AT_MS, batch, commit, in_a_row, write_segment
+from tests.support.pipeline.segment_files import AT_MS, batch, commit, in_a_row, write_segment
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 
 from kcoord.pipeline.schemas import LAG, OWNERSHIP, REBALANCES, REJECTED, SCANNED, TABLES
 from kcoord.pipeline.tables import TablesFolder
-from tests.pipeline.transforms.histories import Log, frame_of, interpreted, member
+from tests.support.pipeline.histories import Log, frame_of, interpreted, member
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -12,8 +12,8 @@ from click.testing import CliRunner, Result
 from kcoord.pipeline.schemas import GENERATIONS, LAG, OWNERSHIP, REBALANCES, REJECTED, SCANNED, TABLES
 from kcoord.pipeline.tables import TablesFolder
 from tests.commands.terminal import piped
-from tests.pipeline.report.pages import Element, parse
-from tests.pipeline.transforms.histories import Log, frame_of, interpreted, member
+from tests.support.pipeline.histories import Log, frame_of, interpreted, member
+from tests.support.pipeline.pages import Element, parse
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

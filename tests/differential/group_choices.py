@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from kcoord.errors import ErrorCode
 from tests.differential.group_requests import JOIN_GROUP, SYNC_GROUP, Ask, Group
 from tests.differential.group_side import GroupSide, StepResult
-from tests.differential.plain import Plain
+from tests.support.differential.plain import Plain
 
 
 class ChoseDifferently(Exception):

@@ -10,8 +10,8 @@ from kcoord.client.client import Client
 from tests.differential.group_memory import Memory
 from tests.differential.group_sequences import PARTITIONS, TOPICS
 from tests.differential.group_side import GroupSide
-from tests.differential.pair import CREATE_TOPICS, METADATA, cluster_id, wait_for_coordinators, wait_until
-from tests.differential.plain import Naming, learn_topics
+from tests.support.differential.pair import CREATE_TOPICS, METADATA, cluster_id, wait_for_coordinators, wait_until
+from tests.support.differential.plain import Naming, learn_topics
 
 MAX_SIZE: Final = 8
 

@@ -17,7 +17,6 @@ from enum import StrEnum, auto
 from typing import Any, Final
 
 from kcoord.errors import ErrorCode
-from tests.differential.difference import in_any_order
 from tests.differential.group_requests import (
     DELETE_GROUPS,
     DESCRIBE_GROUPS,
@@ -41,8 +40,9 @@ from tests.differential.group_requests import (
     Profile,
     TopicId,
 )
-from tests.differential.pair import unknown_id
-from tests.differential.plain import Naming, Plain, learn_topics, plain
+from tests.support.differential.difference import in_any_order
+from tests.support.differential.pair import unknown_id
+from tests.support.differential.plain import Naming, Plain, learn_topics, plain
 
 # Kafka collects these in hash maps.
 _unordered: Final = {

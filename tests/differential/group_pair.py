@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tests.differential.difference import Differs, explain_answers
 from tests.differential.group_choices import Choices, ChoseDifferently, forgotten_by_kafka
 from tests.differential.group_memory import Phase, next_request
 from tests.differential.group_requests import (
@@ -26,7 +25,8 @@ from tests.differential.group_requests import (
 )
 from tests.differential.group_side import GroupSide
 from tests.differential.group_times import Clock
-from tests.differential.plain import Plain
+from tests.support.differential.difference import Differs, explain_answers
+from tests.support.differential.plain import Plain
 
 parked = "<parked>"
 

@@ -5,12 +5,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from tests.differential.difference import Differs
 from tests.differential.group_choices import ChoseDifferently
 from tests.differential.group_pair import GroupPair
 from tests.differential.group_requests import Profile, Scenario
 from tests.differential.group_times import Slipped
 from tests.differential.sequences import shorten
+from tests.support.differential.difference import Differs
 
 MakeGroupPair = Callable[[Sequence[Profile], float], GroupPair]
 """Makes connections to both clusters for these actors, with a grid of so many seconds, and new groups."""

@@ -37,8 +37,8 @@ from tests.differential.group_requests import (
     Ask,
     Group,
 )
-from tests.differential.pair import hung_up
-from tests.differential.plain import Plain
+from tests.support.differential.pair import hung_up
+from tests.support.differential.plain import Plain
 
 PROBE_TOPIC: Final = "group-orders"
 _UNUSED: Final = ("Dead", "Empty")

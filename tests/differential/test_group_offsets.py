@@ -29,8 +29,8 @@ from tests.differential.group_requests import (
 )
 from tests.differential.group_sequences import ABSENT, TOPICS
 from tests.differential.group_side import GroupSide
-from tests.differential.pair import CREATE_TOPICS, DELETE_TOPICS, METADATA, wait_until
-from tests.differential.plain import Plain, learn_topics
+from tests.support.differential.pair import CREATE_TOPICS, DELETE_TOPICS, METADATA, wait_until
+from tests.support.differential.plain import Plain, learn_topics
 
 ORDERS, PAYMENTS = TOPICS
 COMMIT_VERSIONS, FETCH_VERSIONS = VERSIONS[OFFSET_COMMIT], VERSIONS[OFFSET_FETCH]

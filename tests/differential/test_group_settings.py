@@ -26,7 +26,7 @@ from tests.differential.group_requests import (
 )
 from tests.differential.group_sequences import TOPICS
 from tests.differential.group_side import GroupSide
-from tests.differential.pair import wait_until
+from tests.support.differential.pair import wait_until
 
 ORDERS, PAYMENTS = TOPICS
 OURS = Group()

@@ -3,7 +3,7 @@
 import pytest
 
 from kcoord.groups.effects import Cause, EventType
-from tests.groups.scene import ONE_PROTOCOL, Scene
+from tests.support.groups.scene import ONE_PROTOCOL, Scene
 
 NEWS = (("range", b"another subscription"),)
 

@@ -4,7 +4,7 @@ import pytest
 
 from kcoord.errors import ErrorCode
 from kcoord.groups.replies import CommitReply
-from tests.groups.scene import Joined, Scene
+from tests.support.groups.scene import Joined, Scene
 
 NONE = ErrorCode.none
 

@@ -7,8 +7,8 @@ import pytest
 from kcoord.errors import ErrorCode
 from kcoord.groups.records import GroupStored, OffsetsStored
 from kcoord.groups.replies import CommitReply
-from tests.groups.commits import CommittedTopic, Line
-from tests.groups.scene import WALL_START_MS, Joined, Scene
+from tests.support.groups.commits import CommittedTopic, Line
+from tests.support.groups.scene import WALL_START_MS, Joined, Scene
 
 NONE = ErrorCode.none
 UNKNOWN_PARTITION = ErrorCode.unknown_topic_or_partition

@@ -4,7 +4,7 @@ import pytest
 
 from kcoord.errors import ErrorCode
 from kcoord.groups.replies import DeleteOffsetsReply
-from tests.groups.scene import Scene, subscription
+from tests.support.groups.scene import Scene, subscription
 
 NONE = ErrorCode.none
 IN_USE = ErrorCode.group_subscribed_to_topic

@@ -8,8 +8,8 @@ from kcoord.errors import ErrorCode
 from kcoord.groups.replies import OffsetGroup, OffsetLine
 from kcoord.groups.requests import RequestedGroup, TopicPartitions
 from kcoord.groups.topics import RecreatedTopic
-from tests.groups.commits import Line, stored
-from tests.groups.scene import WALL_START_MS, Scene
+from tests.support.groups.commits import Line, stored
+from tests.support.groups.scene import WALL_START_MS, Scene
 
 UNKNOWN_ID = UUID(int=99)
 

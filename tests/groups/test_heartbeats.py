@@ -4,7 +4,7 @@ import pytest
 
 from kcoord.errors import ErrorCode
 from kcoord.groups.effects import EventType
-from tests.groups.scene import Joined, Scene
+from tests.support.groups.scene import Joined, Scene
 
 SESSION = 10.0  # default session timeout of the scene's members
 

@@ -5,7 +5,7 @@ import pytest
 from kcoord.errors import ErrorCode
 from kcoord.groups.effects import EventType
 from kcoord.groups.replies import JoinReply
-from tests.groups.scene import Scene
+from tests.support.groups.scene import Scene
 
 NEWS = (("range", b"another subscription"),)
 

@@ -4,7 +4,7 @@ import pytest
 
 from kcoord.errors import ErrorCode
 from kcoord.groups.replies import JoinReply
-from tests.groups.scene import ONE_PROTOCOL, Scene
+from tests.support.groups.scene import ONE_PROTOCOL, Scene
 
 
 def group_ids(scene: Scene) -> list[str]:

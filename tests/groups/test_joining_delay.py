@@ -4,7 +4,7 @@ import pytest
 
 from kcoord.groups.replies import JoinReply
 from kcoord.settings import Settings
-from tests.groups.scene import START, Asking, Scene
+from tests.support.groups.scene import START, Asking, Scene
 
 
 @pytest.fixture

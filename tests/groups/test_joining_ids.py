@@ -4,7 +4,7 @@ import pytest
 
 from kcoord.errors import ErrorCode
 from kcoord.groups.records import GroupStored
-from tests.groups.scene import Scene
+from tests.support.groups.scene import Scene
 
 
 @pytest.mark.fact("J-010")

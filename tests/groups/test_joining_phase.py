@@ -6,7 +6,7 @@ from kcoord.errors import ErrorCode
 from kcoord.groups.effects import EventType
 from kcoord.groups.records import GroupStored
 from kcoord.groups.replies import JoinedMember
-from tests.groups.scene import Scene
+from tests.support.groups.scene import Scene
 
 
 @pytest.mark.fact("J-028")

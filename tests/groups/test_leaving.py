@@ -7,7 +7,7 @@ from kcoord.groups.effects import EventType
 from kcoord.groups.records import GroupStored
 from kcoord.groups.replies import LeftMember
 from kcoord.groups.requests import Leaving
-from tests.groups.scene import Joined, Scene
+from tests.support.groups.scene import Joined, Scene
 
 
 def member_ids(scene: Scene) -> list[str]:

@@ -19,8 +19,8 @@ from kcoord.groups.records import RepeatedCommit
 from kcoord.groups.replies import JoinReply, SyncReply
 from kcoord.groups.requests import Heartbeat, Join, Sync
 from kcoord.tickets import WAITS, Ticket
-from tests.groups.commits import Line, commit_of
-from tests.groups.scene import Scene
+from tests.support.groups.commits import Line, commit_of
+from tests.support.groups.scene import Scene
 
 MEMBERS: Final = 4
 SUBSCRIPTIONS: Final = [b"a", b"b", b"long"]

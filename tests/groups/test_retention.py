@@ -4,7 +4,7 @@ import pytest
 
 from kcoord.groups.records import GroupDeleted, OffsetDeleted, OffsetsStored
 from kcoord.settings import Settings
-from tests.groups.scene import Scene, subscription
+from tests.support.groups.scene import Scene, subscription
 
 MINUTES = 10
 RETENTION = MINUTES * 60.0

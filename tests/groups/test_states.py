@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from kcoord.groups.classic.state import State
-from tests.groups.scene import Scene
+from tests.support.groups.scene import Scene
 
 LEGAL = {
     (State.EMPTY, State.PREPARING_REBALANCE),

@@ -8,7 +8,7 @@ from kcoord.groups.deadlines import Deadline, Purpose
 from kcoord.groups.effects import EventType
 from kcoord.groups.records import GroupStored
 from kcoord.groups.replies import JoinReply, SyncReply
-from tests.groups.scene import ONE_PROTOCOL, Scene
+from tests.support.groups.scene import ONE_PROTOCOL, Scene
 
 NEWS = (("range", b"another subscription"),)
 

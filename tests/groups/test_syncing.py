@@ -5,7 +5,7 @@ import pytest
 from kcoord.errors import ErrorCode
 from kcoord.groups.records import GroupStored
 from kcoord.groups.replies import SyncReply
-from tests.groups.scene import Scene
+from tests.support.groups.scene import Scene
 
 # Who may.
 

@@ -19,9 +19,9 @@ import pytest
 
 from kcoord.testing.kafka import KafkaCluster
 from tests.clients.group_members.programs import Programs
-from tests.differential.pair import wait_for_coordinators
 from tests.integration.group_scene import GroupScene
 from tests.integration.secure_kafka import SecureKafka
+from tests.support.differential.pair import wait_for_coordinators
 
 SETTINGS = {"group.initial.rebalance.delay.ms": "0", "group.min.session.timeout.ms": "500"}
 

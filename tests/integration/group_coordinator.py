@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 from kcoord.client.client import Client
-from tests.differential.pair import CREATE_PARTITIONS, CREATE_TOPICS, FIND_COORDINATOR, LIST_OFFSETS, METADATA
+from tests.support.differential.pair import CREATE_PARTITIONS, CREATE_TOPICS, FIND_COORDINATOR, LIST_OFFSETS, METADATA
 
 OFFSET_FETCH = 9
 HEARTBEAT = 12

@@ -9,7 +9,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from tests.integration.committing import commit
+from tests.support.committing import commit
 
 DEADLINE = 60.0
 HOUR = 3_600_000

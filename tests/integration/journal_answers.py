@@ -6,9 +6,9 @@ from uuid import UUID
 
 from kcoord.client.client import Client
 from kcoord.errors import ErrorCode
-from tests.differential.difference import Differs, explain_answers
-from tests.differential.pair import cluster_id, wait_until
-from tests.differential.plain import Naming, Plain, plain
+from tests.support.differential.difference import Differs, explain_answers
+from tests.support.differential.pair import cluster_id, wait_until
+from tests.support.differential.plain import Naming, Plain, plain
 
 OFFSET_FETCH, FIND_COORDINATOR, DESCRIBE_GROUPS, LIST_GROUPS = 9, 10, 15, 16
 

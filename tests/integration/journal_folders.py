@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from kcoord.testing.cluster import Cluster
-from tests.differential.pair import wait_until
+from tests.support.differential.pair import wait_until
 
 OFFSETS_FOLDERS: Final = "__consumer_offsets-*"
 

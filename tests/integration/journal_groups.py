@@ -25,8 +25,8 @@ from uuid import UUID
 
 from kcoord.client.client import Client
 from kcoord.errors import ErrorCode
-from tests.differential.pair import wait_until
-from tests.integration.log_dump_scene import (
+from tests.support.differential.pair import wait_until
+from tests.support.logs.log_dump_scene import (
     ADD_OFFSETS,
     CONSUMER_HEARTBEAT,
     CREATE_TOPICS,

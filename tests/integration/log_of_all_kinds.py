@@ -5,7 +5,17 @@ from pathlib import Path
 
 from kcoord.protocol.records.compression import Codec
 from kcoord.protocol.records.record import Record
-from tests.pipeline.segment_files import ABORT, AT_MS, COMMIT, batch, commit, in_a_row, marker, tombstone, write_segment
+from tests.support.pipeline.segment_files import (
+    ABORT,
+    AT_MS,
+    COMMIT,
+    batch,
+    commit,
+    in_a_row,
+    marker,
+    tombstone,
+    write_segment,
+)
 
 _REAL = Path(__file__).parent.parent.parent / "fixtures" / "segments"
 _DAY_MS = 86_400_000

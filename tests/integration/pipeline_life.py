@@ -29,11 +29,11 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from kcoord.client.client import Client
 from tests.clients.group_members.programs import Programs
-from tests.differential.pair import INCREMENTAL_ALTER_CONFIGS
 from tests.integration.group_member import Member
 from tests.integration.group_scene import GroupScene
-from tests.integration.log_dump_scene import until
-from tests.integration.offsets_scene import OffsetsScene, kcoord
+from tests.support.admin.offsets_scene import OffsetsScene, kcoord
+from tests.support.differential.pair import INCREMENTAL_ALTER_CONFIGS
+from tests.support.logs.log_dump_scene import until
 
 SETTINGS: Final = {
     "group.initial.rebalance.delay.ms": "0",

@@ -17,8 +17,8 @@ from kcoord.security.rules_file import read_rules
 from kcoord.security.users import editing_users
 from kcoord.testing.embedded import EmbeddedCluster
 from kcoord.testing.kafka import KafkaCluster
-from tests.differential.difference import Differs, explain, in_any_order
-from tests.differential.pair import (
+from tests.support.differential.difference import Differs, explain, in_any_order
+from tests.support.differential.pair import (
     CREATE_TOPICS,
     Marker,
     Pair,
@@ -28,7 +28,7 @@ from tests.differential.pair import (
     server_settings,
     wait_for_coordinators,
 )
-from tests.differential.plain import Naming, Plain
+from tests.support.differential.plain import Naming, Plain
 
 RULES: Final = """
 super User:ANONYMOUS

@@ -29,7 +29,7 @@ from typing import Final, Self
 from kcoord.testing.jvm.java import find_java
 from kcoord.testing.kafka import KafkaCluster
 from kcoord.testing.properties import to_text
-from tests.certificates import authority, signed
+from tests.support.certificates import authority, signed
 
 STORE_PASSWORD: Final = "store-secret"
 KEY_PASSWORD: Final = "key-secret"

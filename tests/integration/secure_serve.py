@@ -22,8 +22,8 @@ from kcoord.client.secret import Secret
 from kcoord.security.users import editing_users
 from kcoord.testing.embedded import EmbeddedCluster
 from kcoord.testing.properties import to_text
-from tests.certificates import authority, signed
 from tests.integration.secure_kafka import jaas
+from tests.support.certificates import authority, signed
 
 PASSWORDS: Final = {"alice": 'al"ice=\\s #1', "bob": "bob's, secret"}
 WRONG: Final = "not-hers-at-all"

@@ -8,8 +8,8 @@ from kcoord.client.client import Client
 from kcoord.protocol.records.batch import split_batches
 from kcoord.testing.kafka import KafkaCluster
 from kcoord.testing.tools import JavaTools
-from tests.integration.log_dump_scene import SETTINGS, LogScene, until
-from tests.storage.compacted import compacted
+from tests.support.logs.compacted import compacted
+from tests.support.logs.log_dump_scene import SETTINGS, LogScene, until
 
 OFFSET_FETCH, DESCRIBE_GROUPS, LIST_GROUPS = 9, 15, 16
 RETENTION = 600_000

@@ -24,9 +24,9 @@ from kcoord.protocol.frames import FrameSplitter
 from kcoord.protocol.headers import RequestHeader
 from kcoord.testing.cluster import Cluster
 from kcoord.testing.embedded import EmbeddedCluster
-from tests.admin.fake_cluster import LiveFixture, connection
+from tests.support.admin.fake_cluster import LiveFixture, connection
 
-from .group_kinds import CREATE_TOPICS, LONG, until
+from ..support.admin.group_kinds import CREATE_TOPICS, LONG, until
 
 main: Any = import_module("kcoord.commands.main").main  # by name: mypy sees the folder, commands/
 

@@ -17,9 +17,17 @@ from kcoord.client.client import Client
 from kcoord.protocol.records.record import Record
 from kcoord.testing.cluster import Cluster
 from kcoord.testing.tools import JavaTools, ToolRun
-from tests.admin.fake_cluster import LiveFixture
+from tests.support.admin.fake_cluster import LiveFixture
 
-from .group_kinds import ConsumerMember, PlannedMember, ShareMember, StreamsMember, create_topic, set_group, until
+from ..support.admin.group_kinds import (
+    ConsumerMember,
+    PlannedMember,
+    ShareMember,
+    StreamsMember,
+    create_topic,
+    set_group,
+    until,
+)
 
 cli: Any = import_module("kcoord.commands.main").cli  # by name: mypy sees the folder, commands/
 

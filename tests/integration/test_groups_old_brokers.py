@@ -20,9 +20,9 @@ from kcoord.client.client import Client
 from kcoord.errors import ErrorCode
 from kcoord.protocol.records.record import Record
 from kcoord.testing.cluster import Cluster
-from tests.admin.fake_cluster import PATIENCE, LiveFixture, connection
+from tests.support.admin.fake_cluster import PATIENCE, LiveFixture, connection
 
-from .group_kinds import create_topic
+from ..support.admin.group_kinds import create_topic
 
 NO_EPOCH = -1
 

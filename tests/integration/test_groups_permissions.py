@@ -17,9 +17,9 @@ from kcoord.protocol.records.record import Record
 from kcoord.testing.kafka import KafkaCluster
 from kcoord.testing.properties import to_text
 from kcoord.testing.tools import JavaTools
-from tests.admin.fake_cluster import LiveFixture, orders
+from tests.support.admin.fake_cluster import LiveFixture, orders
 
-from .group_kinds import ConsumerMember, create_topic
+from ..support.admin.group_kinds import ConsumerMember, create_topic
 
 cli: Any = import_module("kcoord.commands.main").cli  # by name: mypy sees the folder, commands/
 

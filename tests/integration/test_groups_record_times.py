@@ -11,9 +11,9 @@ from kcoord.admin.wire.times import ROOM_FOR_ONE
 from kcoord.client.client import Client
 from kcoord.protocol.records.record import Record
 from kcoord.testing.cluster import Cluster
-from tests.admin.fake_cluster import PATIENCE, LiveFixture
+from tests.support.admin.fake_cluster import PATIENCE, LiveFixture
 
-from .group_kinds import create_topic, until
+from ..support.admin.group_kinds import create_topic, until
 
 COMMITTED, ABORTED, LARGE = 1_700_000_000_000, 1_700_000_001_000, 1_700_000_002_000
 

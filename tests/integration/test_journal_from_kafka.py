@@ -23,12 +23,12 @@ from kcoord.protocol.records.compression import Codec
 from kcoord.testing.embedded import EmbeddedCluster
 from kcoord.testing.kafka import KafkaCluster
 from kcoord.testing.tools import JavaTools
-from tests.differential.pair import wait_until
-from tests.differential.plain import Plain
 from tests.integration.journal_answers import address_of, answers, compare, wait_for_groups
 from tests.integration.journal_folders import OFFSETS_FOLDERS, copy_offsets_topic, give_to_broker, stop_cleanly
 from tests.integration.journal_groups import OTHER_TOPIC, SETTINGS, GroupsOfAllKinds, Seat, as_member, joining_as
-from tests.integration.log_dump_scene import TOPIC, consumer_assignment
+from tests.support.differential.pair import wait_until
+from tests.support.differential.plain import Plain
+from tests.support.logs.log_dump_scene import TOPIC, consumer_assignment
 
 METADATA, OFFSET_COMMIT, OFFSET_FETCH, JOIN_GROUP, HEARTBEAT, SYNC_GROUP = 3, 8, 9, 11, 12, 14
 LIST_GROUPS, DELETE_GROUPS, CONSUMER_HEARTBEAT, CONSUMER_DESCRIBE = 16, 42, 68, 69

@@ -19,10 +19,10 @@ from kcoord.protocol.records.record import Record, write_batch
 from kcoord.testing.cluster import Cluster
 from kcoord.testing.embedded import EmbeddedCluster
 from kcoord.testing.tools import JavaTools
-from tests.differential.pair import wait_until
 from tests.integration.journal_answers import address_of
 from tests.integration.journal_groups import GroupsOfAllKinds, line_of
-from tests.integration.log_dump_scene import TOPIC
+from tests.support.differential.pair import wait_until
+from tests.support.logs.log_dump_scene import TOPIC
 
 PRODUCE, METADATA, OFFSET_FETCH, DESCRIBE_CONFIGS = 0, 3, 9, 32
 OFFSETS_TOPIC: Final = "__consumer_offsets"

@@ -21,13 +21,13 @@ from kcoord.client.client import Client
 from kcoord.testing.embedded import EmbeddedCluster
 from kcoord.testing.kafka import KafkaCluster
 from kcoord.testing.tools import JavaTools
-from tests.differential.pair import wait_until
-from tests.differential.plain import Plain
 from tests.integration.journal_answers import address_of, answers, compare, wait_for_groups
 from tests.integration.journal_folders import OFFSETS_FOLDERS, copy_offsets_topic, give_to_broker, stop_cleanly
 from tests.integration.journal_groups import OTHER_TOPIC, GroupsOfAllKinds, line_of
-from tests.integration.log_dump_scene import TOPIC
-from tests.offsets_log.kafka_dump import Batch, dumped_batches, printed_batches
+from tests.support.differential.pair import wait_until
+from tests.support.differential.plain import Plain
+from tests.support.logs.kafka_dump import Batch, dumped_batches, printed_batches
+from tests.support.logs.log_dump_scene import TOPIC
 
 LIST_GROUPS: Final = 16
 SETTINGS: Final = {"offsets.topic.num.partitions": "4"}

@@ -15,10 +15,10 @@ from kcoord.admin.model import Committed, TopicPartition
 from kcoord.client.client import Client
 from kcoord.errors import ErrorCode
 from kcoord.testing.cluster import Cluster
-from tests.admin.fake_cluster import LiveFixture
-from tests.integration.offsets_scene import Run, kcoord
+from tests.support.admin.fake_cluster import LiveFixture
+from tests.support.admin.offsets_scene import Run, kcoord
 
-from .group_kinds import CREATE_TOPICS, LONG, until
+from ..support.admin.group_kinds import CREATE_TOPICS, LONG, until
 
 ORDERS = [TopicPartition("orders", number) for number in range(3)]
 NODES = (1, 2, 3)

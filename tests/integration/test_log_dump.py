@@ -16,12 +16,12 @@ from kcoord.offsets_log.record_schemas import RECORD_TYPES
 from kcoord.protocol.records.record import Record, write_batch
 from kcoord.testing.kafka import KafkaCluster
 from kcoord.testing.tools import JavaTools
-from tests.integration.log_dump_scene import SETTINGS, LogScene
-from tests.offsets_log.kafka_dump import Batch, dumped_batches, printed_batches
-from tests.offsets_log.schema_values import values_of
-from tests.storage.compacted import compacted
 from tests.storage.record_segments import FOLDER
 from tests.storage.record_segments import SEGMENT as GOLDEN
+from tests.support.logs.compacted import compacted
+from tests.support.logs.kafka_dump import Batch, dumped_batches, printed_batches
+from tests.support.logs.log_dump_scene import SETTINGS, LogScene
+from tests.support.logs.schema_values import values_of
 
 SEGMENT = "00000000000000000000.log"
 WRITTEN_BY_KAFKA = set(RECORD_TYPES) - {0, 4}

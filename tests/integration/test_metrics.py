@@ -18,7 +18,7 @@ from confluent_kafka import Consumer, TopicPartition
 from kcoord.client.client import Client
 from kcoord.metrics import catalogue
 from kcoord.testing.process import CapturedProcess
-from tests.metrics.scrapes import OPEN_METRICS, Scrape, ask
+from tests.support.scrapes import OPEN_METRICS, Scrape, ask
 
 PARTITIONS = 6
 OFFSET_DELETE = 47

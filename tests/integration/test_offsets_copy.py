@@ -13,8 +13,8 @@ from confluent_kafka import Producer
 
 from kcoord.testing.cluster import Cluster
 
-from .mirrored_scene import MINUTE, START, MirroredScene
-from .offsets_scene import DEADLINE, OffsetsScene
+from ..support.admin.mirrored_scene import MINUTE, START, MirroredScene
+from ..support.admin.offsets_scene import DEADLINE, OffsetsScene
 
 THROUGH_LIBRDKAFKA = ("-X", "socket.nagle.disable=true")
 

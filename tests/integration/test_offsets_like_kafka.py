@@ -14,9 +14,9 @@ import pytest
 
 from kcoord.testing.cluster import Cluster
 from kcoord.testing.tools import JavaTools, ToolRun
-from tests.admin.offsets.quoted_names import QUOTED
+from tests.support.admin.quoted_names import QUOTED
 
-from .offsets_scene import OffsetsScene, Partition
+from ..support.admin.offsets_scene import OffsetsScene, Partition
 from .warm_tool import WarmTools, warm_tools
 
 ORDERS, BILLS, VOID = "offsets-orders", "offsets-bills", "offsets-void"

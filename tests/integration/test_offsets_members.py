@@ -23,8 +23,8 @@ from kcoord.client.client import Client
 from kcoord.errors import ErrorCode
 from kcoord.testing.cluster import Cluster
 
-from .group_kinds import ShareMember, StreamsMember, set_group
-from .offsets_scene import OffsetsScene
+from ..support.admin.group_kinds import ShareMember, StreamsMember, set_group
+from ..support.admin.offsets_scene import OffsetsScene
 
 TOPIC = "members-orders"
 BEFORE = {(TOPIC, 0): (50, -1, "mine")}

@@ -13,12 +13,12 @@ from kcoord.admin.times import utc_text
 from kcoord.pipeline.decoding.row_filter import Wanted
 from kcoord.pipeline.sources.live_plan import Choice, plan_logs
 from kcoord.testing.kafka import KafkaCluster
-from tests.integration.live_logs import LogScene, comparable
 from tests.integration.secure_kafka import PASSWORDS, SecureKafka
 from tests.integration.spark_connector import ConnectorSpark, Done, connector_jars
 from tests.integration.test_pipeline_follow import rows_in
 from tests.integration.test_pipeline_live import read
-from tests.pipeline.expected_rows import Rows
+from tests.support.pipeline.expected_rows import Rows
+from tests.support.pipeline.live_logs import LogScene, comparable
 
 pytestmark = pytest.mark.timeout(900)  # a Spark is started, and its jars may have to be fetched
 

@@ -29,9 +29,9 @@ from kcoord.pipeline.sources.live_plan import Choice
 from kcoord.pipeline.tables import BadFolder, TablesFolder
 from kcoord.testing.embedded import EmbeddedCluster
 from tests.integration import follow_program
-from tests.integration.live_logs import LogScene, assert_same_rows, of_segments
 from tests.integration.secure_kafka import PASSWORDS, SecureKafka
-from tests.pipeline.expected_rows import Rows
+from tests.support.pipeline.expected_rows import Rows
+from tests.support.pipeline.live_logs import LogScene, assert_same_rows, of_segments
 
 pytestmark = pytest.mark.timeout(1500)  # four JVMs are started, one after the other
 

@@ -27,7 +27,6 @@ from kcoord.testing.embedded import EmbeddedCluster
 from kcoord.testing.kafka import KafkaCluster
 from kcoord.testing.tools import JavaTools
 from tests.clients.group_members.programs import Programs
-from tests.differential.pair import wait_for_coordinators
 from tests.integration import pipeline_life
 from tests.integration.journal_folders import copy_offsets_topic
 from tests.integration.pipeline_books import (
@@ -63,8 +62,9 @@ from tests.integration.pipeline_life import (
     Life,
     Stage,
 )
-from tests.offsets_log.kafka_dump import Batch, printed_batches
-from tests.pipeline.expected_rows import Rows, comparable, expected_rows_of_dump
+from tests.support.differential.pair import wait_for_coordinators
+from tests.support.logs.kafka_dump import Batch, printed_batches
+from tests.support.pipeline.expected_rows import Rows, comparable, expected_rows_of_dump
 
 KAFKA, KCOORD = "kafka", "kcoord"
 DECODED = (COMMITS, GENERATIONS, GROUP_EVENTS)

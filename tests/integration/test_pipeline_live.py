@@ -17,9 +17,9 @@ from kcoord.pipeline.sources.live_log import read_ranges
 from kcoord.pipeline.sources.live_plan import Choice, NothingToRead, Plan, find_topics, pack_tasks, plan_logs
 from kcoord.testing.embedded import EmbeddedCluster
 from kcoord.testing.kafka import KafkaCluster
-from tests.integration.live_logs import LogScene, assert_same_rows, comparable, done, of_segments
 from tests.integration.secure_kafka import SecureKafka
-from tests.pipeline.expected_rows import Rows
+from tests.support.pipeline.expected_rows import Rows
+from tests.support.pipeline.live_logs import LogScene, assert_same_rows, comparable, done, of_segments
 
 SETTINGS = {
     "group.initial.rebalance.delay.ms": "0",

@@ -25,7 +25,7 @@ from kcoord.testing.tools import JavaTools
 from tests.clients.java_program import JavaProgram
 from tests.clients.programs import AIOKAFKA, CONFLUENT, KAFKA_PYTHON, Program, franz_go
 from tests.clients.records import PARTITIONS, digests, write_records
-from tests.integration.group_kinds import set_group
+from tests.support.admin.group_kinds import set_group
 
 CLIENTS = ("confluent-kafka", "kafka-python", "aiokafka", "franz-go", "java")
 RECORDS = 3000

@@ -19,7 +19,7 @@ from kcoord.testing.proxy import ProxyProcess
 from kcoord.testing.tools import JavaTools
 from tests.integration.conftest import SETTINGS
 from tests.integration.journal_attacks import ATTACKS, UNKNOWN, Target, forged_commit, outcome
-from tests.proxy.local.guest import OFFSET_COMMIT, OFFSET_FETCH, commit_errors, commit_fields
+from tests.support.guest import OFFSET_COMMIT, OFFSET_FETCH, commit_errors, commit_fields
 
 WAIT: Final = 90.0
 LOCAL: Final = ("--coordinate", "local", *(f"--set={name}={value}" for name, value in SETTINGS.items()))

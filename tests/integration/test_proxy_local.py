@@ -37,7 +37,7 @@ from tests.clients.group_members.programs import Programs
 from tests.integration.conftest import SETTINGS
 from tests.integration.group_coordinator import CoordinatorView
 from tests.integration.group_member import Member
-from tests.proxy.local.guest import (
+from tests.support.guest import (
     FIND_COORDINATOR,
     HEARTBEAT,
     LIST_GROUPS,

@@ -22,8 +22,8 @@ from kcoord.security.users import editing_users
 from kcoord.testing.properties import to_text
 from kcoord.testing.proxy import ProxyProcess, proxy_command
 from kcoord.testing.tools import JavaTools
-from tests.certificates import authority, signed
 from tests.integration.secure_kafka import PASSWORDS, SecureKafka, jaas
+from tests.support.certificates import authority, signed
 
 DEADLINE = 120.0
 METADATA, DESCRIBE_CLUSTER = 3, 60

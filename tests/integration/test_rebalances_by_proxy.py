@@ -15,7 +15,6 @@ import pytest
 from kcoord.testing.kafka import KafkaCluster
 from kcoord.testing.proxy import ProxyProcess
 from tests.clients.group_members.programs import Programs
-from tests.differential.pair import wait_for_coordinators
 from tests.integration import test_rebalances as rebalances
 from tests.integration import test_rebalances_assignors as assignors
 from tests.integration import test_rebalances_commits as commits
@@ -25,6 +24,7 @@ from tests.integration import test_rebalances_static as static
 from tests.integration.conftest import COORDINATING
 from tests.integration.group_crew import Crew, coordinated_by
 from tests.integration.group_scene import GroupScene, StableGeneration
+from tests.support.differential.pair import wait_for_coordinators
 
 Scenario = Callable[..., None]
 

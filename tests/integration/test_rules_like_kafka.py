@@ -11,7 +11,8 @@ from typing import Any, Final
 import pytest
 
 from kcoord.api.table import SERVED
-from tests.differential.pair import (
+from tests.integration.rules_clusters import ONE_PARTITION, TOPICS, USERS, ClusterPair, UserPair, rules_clusters
+from tests.support.differential.pair import (
     CREATE_PARTITIONS,
     CREATE_TOPICS,
     DELETE_RECORDS,
@@ -30,8 +31,7 @@ from tests.differential.pair import (
     topic_id,
     unknown_id,
 )
-from tests.differential.samples import batch, fetch, fetched, forgotten, offsets_asked, produced
-from tests.integration.rules_clusters import ONE_PARTITION, TOPICS, USERS, ClusterPair, UserPair, rules_clusters
+from tests.support.differential.samples import batch, fetch, fetched, forgotten, offsets_asked, produced
 
 OFFSET_COMMIT, OFFSET_FETCH, JOIN_GROUP, HEARTBEAT, LEAVE_GROUP, SYNC_GROUP = 8, 9, 11, 12, 13, 14
 DESCRIBE_GROUPS, LIST_GROUPS, DELETE_GROUPS, OFFSET_DELETE = 15, 16, 42, 47

@@ -23,7 +23,7 @@ from kcoord.testing.cluster import Cluster
 from kcoord.testing.embedded import EmbeddedCluster, serve_command
 from kcoord.testing.kafka import KafkaCluster
 from kcoord.testing.tools import JavaTools
-from tests.differential.pair import (
+from tests.support.differential.pair import (
     CREATE_TOPICS,
     DELETE_RECORDS,
     DELETE_TOPICS,

@@ -22,8 +22,8 @@ from typing import Any
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from tests.differential.pair import wait_for_coordinators
 from tests.integration.group_coordinator import CoordinatorView
+from tests.support.differential.pair import wait_for_coordinators
 
 DEADLINE = 60.0
 RECORDS = 40  # in each partition, before more are written

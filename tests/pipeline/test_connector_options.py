@@ -11,7 +11,7 @@ from kcoord.admin.connecting.jaas import login_module
 from kcoord.client.secret import Secret
 from kcoord.client.security import Plain, Sasl, Scram, Security, Tls
 from kcoord.pipeline.sources.connector_options import NotForConnector, kafka_options
-from tests.certificates import Identity, authority, signed
+from tests.support.certificates import Identity, authority, signed
 
 WORD = 'hunter2 "quoted" \\ = #;\n'
 

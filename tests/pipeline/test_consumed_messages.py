@@ -11,8 +11,8 @@ from kcoord.pipeline.decoding.consumed_messages import decode_consumed
 from kcoord.pipeline.decoding.row_filter import Wanted
 from kcoord.pipeline.schemas import TABLES
 from kcoord.protocol.records.record import Record
-from tests.pipeline.expected_rows import Rows, decoded
-from tests.pipeline.segment_files import AT_MS, batch, commit, tombstone, write_segment
+from tests.support.pipeline.expected_rows import Rows, decoded
+from tests.support.pipeline.segment_files import AT_MS, batch, commit, tombstone, write_segment
 
 NOBODYS = Record(timestamp=AT_MS, key=b"\x00\x63", value=b"?")
 KEYLESS = Record(timestamp=AT_MS, key=None, value=b"")

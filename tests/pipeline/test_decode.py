@@ -18,11 +18,11 @@ from kcoord.pipeline.schemas import COMMITS
 from kcoord.protocol.records.batch import split_batches, stamp_timestamp
 from kcoord.protocol.records.compression import Codec
 from kcoord.protocol.records.record import Record, read_records, write_batch
-from tests.offsets_log.kafka_dump import printed_batches
-from tests.offsets_log.schema_values import TEXTS, values_of
-from tests.pipeline.expected_rows import Row, comparable, decoded, expected_rows, expected_rows_of_dump, moment
-from tests.pipeline.segment_files import AT_MS, batch, commit, in_a_row, tombstone, write_segment
 from tests.storage.record_segments import FOLDER, PRINTED, SEGMENT
+from tests.support.logs.kafka_dump import printed_batches
+from tests.support.logs.schema_values import TEXTS, values_of
+from tests.support.pipeline.expected_rows import Row, comparable, decoded, expected_rows, expected_rows_of_dump, moment
+from tests.support.pipeline.segment_files import AT_MS, batch, commit, in_a_row, tombstone, write_segment
 
 A_VALUE_OF_ALL = write_value(1, {"offset": 41, "leaderEpoch": 5, "metadata": "m", "topicId": UUID(int=9)})
 

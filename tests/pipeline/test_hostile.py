@@ -10,9 +10,9 @@ from kcoord.offsets_log.dump import DumpedBatch, DumpFilter, dump_segment
 from kcoord.protocol.records.batch import HEADER_SIZE, assemble, read_header, split_batches
 from kcoord.protocol.records.compression import Codec
 from kcoord.protocol.records.record import Record
-from tests.pipeline.expected_rows import Rows, comparable, decoded, expected_rows
-from tests.pipeline.segment_files import AT_MS, batch, commit, in_a_row, tombstone, write_segment
 from tests.storage.record_segments import FOLDER, SEGMENT
+from tests.support.pipeline.expected_rows import Rows, comparable, decoded, expected_rows
+from tests.support.pipeline.segment_files import AT_MS, batch, commit, in_a_row, tombstone, write_segment
 
 GOLDEN = {name: FOLDER.joinpath(name, SEGMENT).read_bytes() for name in ("plain", "lz4")}
 CHANGES = st.lists(st.tuples(st.integers(0, 2**16), st.integers(0, 255)), min_size=1, max_size=6)

@@ -15,8 +15,17 @@ from kcoord.pipeline.decoding.row_filter import Wanted
 from kcoord.pipeline.schemas import TABLES
 from kcoord.protocol.records.batch import read_header, split_batches
 from kcoord.protocol.records.compression import Codec
-from tests.pipeline.expected_rows import Rows, decoded
-from tests.pipeline.segment_files import ABORT, COMMIT, batch, commit, in_a_row, marker, tombstone, write_segment
+from tests.support.pipeline.expected_rows import Rows, decoded
+from tests.support.pipeline.segment_files import (
+    ABORT,
+    COMMIT,
+    batch,
+    commit,
+    in_a_row,
+    marker,
+    tombstone,
+    write_segment,
+)
 
 LOG = "__consumer_offsets"
 BATCHES = in_a_row(

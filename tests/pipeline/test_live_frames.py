@@ -20,7 +20,7 @@ from kcoord.pipeline.sources.live_plan import Choice, Plan, pack_tasks, plan_log
 from kcoord.pipeline.sources.live_source import LIVE, live_source
 from kcoord.pipeline.tables import TablesFolder
 from kcoord.testing.embedded import EmbeddedCluster
-from tests.pipeline.expected_rows import Row
+from tests.support.pipeline.expected_rows import Row
 
 WORD = "hunter2-hunter2"
 EVERYTHING = Wanted()

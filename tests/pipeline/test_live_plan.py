@@ -37,7 +37,7 @@ from kcoord.pipeline.sources.live_stream import (
     ranges_of_new_logs,
 )
 from kcoord.pipeline.sources.request_fingerprint import RequestChanged, check_fingerprint, fingerprint
-from tests.admin.wire.scripted_broker import LIST_OFFSETS, ScriptedBroker
+from tests.support.admin.scripted_broker import LIST_OFFSETS, ScriptedBroker
 
 OFFSETS = "__consumer_offsets@a"
 TP = TopicPartition("orders", 3)

@@ -12,9 +12,9 @@ from kcoord.pipeline.decoding.row_filter import Wanted
 from kcoord.pipeline.schemas import TABLES
 from kcoord.pipeline.sources.live_log import CannotRead, read_ranges
 from kcoord.protocol.records.batch import read_header
-from tests.admin.wire.scripted_broker import FETCH, LIST_OFFSETS, METADATA, ScriptedBroker
-from tests.pipeline.expected_rows import Rows
-from tests.pipeline.segment_files import batch, commit, in_a_row
+from tests.support.admin.scripted_broker import FETCH, LIST_OFFSETS, METADATA, ScriptedBroker
+from tests.support.pipeline.expected_rows import Rows
+from tests.support.pipeline.segment_files import batch, commit, in_a_row
 
 LOG = "__consumer_offsets"
 BATCHES = in_a_row(batch(commit(1), commit(2)), batch(commit(3)), batch(commit(4), commit(5)))

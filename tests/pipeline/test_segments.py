@@ -9,8 +9,8 @@ import pytest
 
 from kcoord.pipeline.decoding.scan import Piece, read_pieces
 from kcoord.pipeline.decoding.segments import DuplicatePartitions, NoSegments, find_segments, pack_ranges, plan_ranges
-from tests.pipeline.expected_rows import decoded, decoded_ranges
-from tests.pipeline.segment_files import batch, commit, in_a_row, write_segment
+from tests.support.pipeline.expected_rows import decoded, decoded_ranges
+from tests.support.pipeline.segment_files import batch, commit, in_a_row, write_segment
 
 BATCHES = in_a_row(*(batch(*(commit(index) for index in range(1 + turn % 7))) for turn in range(60)))
 POSITIONS = [sum(len(each) for each in BATCHES[:index]) for index in range(len(BATCHES))]

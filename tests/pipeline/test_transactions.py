@@ -7,8 +7,8 @@ import pytest
 from kcoord.pipeline.decoding.segments import find_segments, plan_ranges
 from kcoord.protocol.records.batch import read_header
 from kcoord.protocol.records.compression import Codec
-from tests.pipeline.expected_rows import Row, decoded, decoded_ranges
-from tests.pipeline.segment_files import ABORT, COMMIT, batch, commit, in_a_row, marker, write_segment
+from tests.support.pipeline.expected_rows import Row, decoded, decoded_ranges
+from tests.support.pipeline.segment_files import ABORT, COMMIT, batch, commit, in_a_row, marker, write_segment
 
 
 def offsets(rows: dict[str, list[Row]]) -> list[int]:

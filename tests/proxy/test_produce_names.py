@@ -7,8 +7,8 @@ import pytest
 from kcoord.protocol.codec import encode_request, known_versions, request_type
 from kcoord.protocol.headers import RequestHeader
 from kcoord.proxy.guards.produce_names import names_in_produce
-from tests.protocol.entities import random_entity
 from tests.proxy.forwarding_scene import request
+from tests.support.entities import random_entity
 
 PRODUCE = 0
 

@@ -26,7 +26,7 @@ from kcoord.protocol.records.record import Record, read_records
 from kcoord.server.groups.group_runtime import GroupRuntime
 from kcoord.settings import Settings
 from kcoord.tickets import Ticket
-from tests.groups.commits import Line, commit_of
+from tests.support.groups.commits import Line, commit_of
 
 NODE = NodeId(1)
 AT = Instant(1000.0, 1_700_000_000_000)

@@ -10,7 +10,7 @@ from kcoord.client.secret import Secret
 from kcoord.client.security import Tls
 from kcoord.client.tls import context_of
 from kcoord.testing.jvm.java import find_java
-from tests.certificates import authority, signed
+from tests.support.certificates import authority, signed
 
 STORE, KEY = Secret("store password"), Secret("key-password")
 AUTHORITY = authority("the authority")

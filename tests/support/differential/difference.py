@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from pprint import pformat
 from typing import Any
 
-from tests.differential.plain import Plain
+from tests.support.differential.plain import Plain
 
 
 class Differs(AssertionError):

@@ -10,9 +10,9 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from tests.integration.committing import commit
-from tests.integration.log_dump_scene import until
-from tests.pipeline.expected_rows import Rows, decoded
+from tests.support.committing import commit
+from tests.support.logs.log_dump_scene import until
+from tests.support.pipeline.expected_rows import Rows, decoded
 
 PARTITIONS: Final = 3
 _DEADLINE: Final = 60.0

@@ -7,7 +7,7 @@ from kcoord.api.table import SERVED
 from kcoord.client.kio_codec import build_entity
 from kcoord.protocol.codec import decode_request, decode_response, encode_request, encode_response, request_type
 from kcoord.protocol.headers import RequestHeader
-from tests.groups.scene import Scene
+from tests.support.groups.scene import Scene
 
 OFFSET_COMMIT: Final = 8
 OFFSET_FETCH: Final = 9

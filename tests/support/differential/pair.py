@@ -9,8 +9,8 @@ from typing import Any, Final
 from uuid import UUID
 
 from kcoord.client.client import Client, Disconnected
-from tests.differential.difference import Differs, explain, in_any_order
-from tests.differential.plain import Naming, Plain, learn_topics, plain
+from tests.support.differential.difference import Differs, explain, in_any_order
+from tests.support.differential.plain import Naming, Plain, learn_topics, plain
 
 PRODUCE: Final = 0
 FETCH: Final = 1

@@ -10,7 +10,7 @@ from kcoord.protocol.headers import RequestHeader
 from kcoord.protocol.records.batch import BatchHeader, assemble, read_header
 from kcoord.protocol.records.compression import Codec
 from kcoord.protocol.records.record import Record, write_batch
-from tests.hostile.scene import FETCH, PRODUCE, Scene
+from tests.support.hostile.scene import FETCH, PRODUCE, Scene
 
 LIST_OFFSETS = 2
 

@@ -11,8 +11,8 @@ from crc32c import crc32c
 
 from kcoord.protocol.records.compression import Codec
 from kcoord.protocol.records.record import ProducerStamp, Record, write_batch
-from tests.differential.pair import topic_id
-from tests.differential.plain import Naming
+from tests.support.differential.pair import topic_id
+from tests.support.differential.plain import Naming
 
 an_hour_ago: Final = time.time_ns() // 1_000_000 - 3_600_000
 """The first timestamp of the samples, which is not mistaken for the time of append."""

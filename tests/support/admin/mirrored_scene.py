@@ -6,7 +6,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from tests.integration.offsets_scene import DEADLINE, OffsetsScene, Run, kcoord
+from tests.support.admin.offsets_scene import DEADLINE, OffsetsScene, Run, kcoord
 
 MINUTE = 60_000
 START = 1_700_000_000_000  # 2023-11-14T22:13:20Z

@@ -15,7 +15,7 @@ from kcoord.protocol.frames import framed
 from kcoord.protocol.headers import RequestHeader, write_request_header
 from kcoord.testing.embedded import EmbeddedCluster
 from kcoord.testing.proxy import ProxyProcess
-from tests.hostile import procs
+from tests.support.hostile import procs
 
 PATIENCE = 60.0  # For what happens at once on an idle machine; a busy one may be slow.
 API_VERSIONS, METADATA, PRODUCE, FETCH = 18, 3, 0, 1

@@ -46,7 +46,7 @@ from kcoord.groups.requests import (
 )
 from kcoord.settings import Settings
 from kcoord.tickets import Ticket
-from tests.groups.commits import CommittedTopic, Line, commit_of
+from tests.support.groups.commits import CommittedTopic, Line, commit_of
 
 START = 1_000.0
 WALL_START_MS = 1_700_000_000_000
