@@ -1,4 +1,4 @@
-"""Rules at work in a server. tests/integration/test_rules_like_kafka.py compares its answers with Kafka's."""
+"""Rules at work in a server. tests/integration/security/test_rules_like_kafka.py compares its answers with Kafka's."""
 
 import logging
 import time
