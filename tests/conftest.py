@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 # those whose paths, from tests/ on, begin with one of these texts. The first group that fits counts.
 _TOGETHER: Final = {
     "Spark in processes of its own": (
-        "commands/test_pipeline_interrupts",
+        "commands/pipeline/test_interrupts",
         "integration/pipeline/test_cluster",
         "integration/pipeline/test_connector",
         "integration/pipeline/test_follow",
     ),
-    "Spark": ("pipeline/", "commands/test_pipeline_", "integration/pipeline/"),
+    "Spark": ("pipeline/", "commands/pipeline/", "integration/pipeline/"),
     "a secure Kafka": (
         "integration/security/test_secure_connections",
         "integration/groups/test_like_kafka",

@@ -18,7 +18,7 @@ from tests.support.pipeline.pages import Element, parse
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-SEGMENTS = Path(__file__).parent.parent.parent / "fixtures" / "segments" / "plain"
+SEGMENTS = Path(__file__).parent.parent.parent.parent / "fixtures" / "segments" / "plain"
 BUSY = "<b>busy</b>\x1b[31m"
 line_of: Any = import_module("kcoord.commands.errors").line_of
 cli: Any = import_module("kcoord.commands.main").cli  # by name: mypy sees the folder, commands/

@@ -18,7 +18,7 @@ from kcoord.admin.model import Committed, TopicPartition
 from kcoord.admin.opening import open_cluster
 from kcoord.testing.embedded import EmbeddedCluster
 
-from .terminal import in_terminal, piped
+from ..terminal import in_terminal, piped
 
 cli: Any = import_module("kcoord.commands.main").cli  # by name: mypy sees the folder, commands/
 command: Any = import_module("kcoord.commands.groups.doctor")

@@ -20,7 +20,7 @@ from tests.support.pipeline.segment_files import AT_MS, batch, commit, in_a_row,
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-SEGMENTS = Path(__file__).parent.parent.parent / "fixtures" / "segments" / "plain"
+SEGMENTS = Path(__file__).parent.parent.parent.parent / "fixtures" / "segments" / "plain"
 line_of: Any = import_module("kcoord.commands.errors").line_of
 cli: Any = import_module("kcoord.commands.main").cli  # by name: mypy sees the folder, commands/
 

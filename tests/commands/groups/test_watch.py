@@ -24,7 +24,7 @@ from kcoord.errors import ErrorCode
 from kcoord.testing.embedded import EmbeddedCluster
 from tests.support.admin.snapshots import NOW, group, member, seen, snapshot
 
-from .terminal import KCOORD, in_terminal, piped, quiet_environment
+from ..terminal import KCOORD, in_terminal, piped, quiet_environment
 
 snapshots: Any = import_module("kcoord.commands.groups.watch.snapshots")
 screen: Any = import_module("kcoord.commands.groups.watch.screen")  # by name: mypy sees the folder, commands/

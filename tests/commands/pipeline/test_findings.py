@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 BUSY = "busy\x1b[31m"
-SEGMENTS = Path(__file__).parent.parent.parent / "fixtures" / "segments" / "plain"
+SEGMENTS = Path(__file__).parent.parent.parent.parent / "fixtures" / "segments" / "plain"
 line_of: Any = import_module("kcoord.commands.errors").line_of
 cli: Any = import_module("kcoord.commands.main").cli  # by name: mypy sees the folder, commands/
 

@@ -17,7 +17,7 @@ from kcoord.admin.opening import open_cluster
 from kcoord.testing.embedded import EmbeddedCluster
 from tests.support.admin.snapshots import NOW, group, member, seen, snapshot
 
-from .terminal import Terminal
+from ..terminal import Terminal
 
 keys: Any = import_module("kcoord.commands.groups.watch.keys")
 keyboard: Any = import_module("kcoord.commands.output.keyboard")

@@ -12,7 +12,7 @@ import pytest
 
 from tests.commands.terminal import KCOORD, quiet_environment
 
-SEGMENTS = Path(__file__).parent.parent.parent / "fixtures" / "segments" / "plain"
+SEGMENTS = Path(__file__).parent.parent.parent.parent / "fixtures" / "segments" / "plain"
 PATIENCE = 180.0
 LITTLE = ("--master", "local[1]", "--conf", "spark.driver.memory=600m")
 
