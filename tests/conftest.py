@@ -30,7 +30,7 @@ _TOGETHER: Final = {
         "integration/security/test_login_like",
     ),
     "a Kafka of 3 brokers": ("integration/proxy/test_forwarding", "integration/rebalances/test_by_proxy"),
-    "a Kafka for groups": ("differential/test_group_",),
+    "a Kafka for groups": ("differential/groups/",),
     "a pair": ("differential/",),
 }
 # Slow tests begin first, so that no worker is busy for minutes after the others have ended.

@@ -8,9 +8,9 @@ import pytest
 
 from kcoord.errors import ErrorCode
 from tests.differential.conftest import NewGroupPair
-from tests.differential.group_clusters import MAX_SIZE
-from tests.differential.group_pair import parked
-from tests.differential.group_requests import (
+from tests.differential.groups.support.group_clusters import MAX_SIZE
+from tests.differential.groups.support.group_pair import parked
+from tests.differential.groups.support.group_requests import (
     JOIN_GROUP,
     LIST_GROUPS,
     VERSIONS,

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from tests.differential.conftest import NewGroupPair
-from tests.differential.group_pair import GroupPair, parked
-from tests.differential.group_requests import (
+from tests.differential.groups.support.group_pair import GroupPair, parked
+from tests.differential.groups.support.group_requests import (
     DELETE_GROUPS,
     DESCRIBE_GROUPS,
     FIND_COORDINATOR,
@@ -21,7 +21,7 @@ from tests.differential.group_requests import (
     leave_of,
     subscription,
 )
-from tests.differential.group_sequences import TOPICS
+from tests.differential.groups.support.group_sequences import TOPICS
 
 STABLE, SIMPLE, EMPTY, JOINING, SYNCING, GIVEN_AN_ID, ABSENT = (Group(number) for number in range(7))
 ACTORS = [

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final
 
-from tests.differential.group_requests import (
+from tests.differential.groups.support.group_requests import (
     DELETE_GROUPS,
     DESCRIBE_GROUPS,
     FIND_COORDINATOR,
@@ -40,7 +40,7 @@ from tests.differential.group_requests import (
     leave_of,
     subscription,
 )
-from tests.differential.group_times import SHORT_REBALANCE, SHORT_SESSION
+from tests.differential.groups.support.group_times import SHORT_REBALANCE, SHORT_SESSION
 
 TOPICS: Final = ("group-orders", "group-payments")
 """Topics that both clusters have, with PARTITIONS each."""
@@ -55,7 +55,7 @@ _strategies: Final = (
     *[("range", "roundrobin"), ("roundrobin", "range"), ("sticky", "range")],
     ("cooperative-sticky", "range", "roundrobin"),
 )
-# Malformed subscriptions that Kafka tolerates: others stop its groups (see test_group_joining).
+# Malformed subscriptions that Kafka tolerates: others stop its groups (see test_joining).
 _bytes: Final = (b"", b"\x00", b"\x00\x01\x00\x00", b"\xff\xff\x00\x00\x00\x00", b"\x00\x01\x00\x00\x00\x00")
 _strange_ids: Final = ("nobody", "actor-0", " ", "\x1b[31mred\x1b[0m", "ü-\N{SNOWMAN}", "x" * 300)
 

@@ -4,8 +4,8 @@ assignment."""
 import pytest
 
 from tests.differential.conftest import NewGroupPair
-from tests.differential.group_pair import GroupPair, parked
-from tests.differential.group_requests import (
+from tests.differential.groups.support.group_pair import GroupPair, parked
+from tests.differential.groups.support.group_requests import (
     HEARTBEAT,
     LEAVE_GROUP,
     SYNC_GROUP,

@@ -26,8 +26,8 @@ from kcoord.client.client import Client, Disconnected
 from kcoord.client.kio_codec import build_entity
 from kcoord.protocol.codec import decode_response, encode_request, request_type
 from kcoord.protocol.headers import RequestHeader
-from tests.differential.group_memory import Memory
-from tests.differential.group_requests import (
+from tests.differential.groups.support.group_memory import Memory
+from tests.differential.groups.support.group_requests import (
     DELETE_GROUPS,
     DESCRIBE_GROUPS,
     HEARTBEAT,

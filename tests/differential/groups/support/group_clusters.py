@@ -7,9 +7,9 @@ from datetime import timedelta
 from typing import Any, Final, Self
 
 from kcoord.client.client import Client
-from tests.differential.group_memory import Memory
-from tests.differential.group_sequences import PARTITIONS, TOPICS
-from tests.differential.group_side import GroupSide
+from tests.differential.groups.support.group_memory import Memory
+from tests.differential.groups.support.group_sequences import PARTITIONS, TOPICS
+from tests.differential.groups.support.group_side import GroupSide
 from tests.support.differential.pair import CREATE_TOPICS, METADATA, cluster_id, wait_for_coordinators, wait_until
 from tests.support.differential.plain import Naming, learn_topics
 

@@ -11,7 +11,7 @@ import time
 from collections import deque
 from typing import Final
 
-from tests.differential.group_requests import Grids
+from tests.differential.groups.support.group_requests import Grids
 
 SHORT_SESSION: Final = Grids(1.4)
 SHORT_REBALANCE: Final = Grids(2.43)

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from tests.differential.conftest import NewGroupPair
-from tests.differential.group_pair import GroupPair, parked
-from tests.differential.group_requests import LEAVE_GROUP, VERSIONS, Group, MemberId, Profile, leave_of
+from tests.differential.groups.support.group_pair import GroupPair, parked
+from tests.differential.groups.support.group_requests import LEAVE_GROUP, VERSIONS, Group, MemberId, Profile, leave_of
 from tests.support.differential.plain import Plain
 
 ONE_BY_ONE, MANY = VERSIONS[LEAVE_GROUP][:3], VERSIONS[LEAVE_GROUP][3:]

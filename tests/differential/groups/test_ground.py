@@ -5,13 +5,13 @@ from dataclasses import replace
 
 import pytest
 
-from tests.differential.group_clusters import GroupCluster
-from tests.differential.group_memory import Memory
-from tests.differential.group_pair import GroupPair
-from tests.differential.group_requests import HEARTBEAT, LEAVE_GROUP, Ask, Generation, Profile, Scenario
-from tests.differential.group_runs import MakeGroupPair, explain_shortened, play
-from tests.differential.group_sequences import make_scenario
-from tests.differential.group_side import GroupSide
+from tests.differential.groups.support.group_clusters import GroupCluster
+from tests.differential.groups.support.group_memory import Memory
+from tests.differential.groups.support.group_pair import GroupPair
+from tests.differential.groups.support.group_requests import HEARTBEAT, LEAVE_GROUP, Ask, Generation, Profile, Scenario
+from tests.differential.groups.support.group_runs import MakeGroupPair, explain_shortened, play
+from tests.differential.groups.support.group_sequences import make_scenario
+from tests.differential.groups.support.group_side import GroupSide
 
 
 @pytest.mark.parametrize("seed", range(9001, 9011))

@@ -19,8 +19,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kcoord.errors import ErrorCode
-from tests.differential.group_requests import JOIN_GROUP, SYNC_GROUP, Ask, Group
-from tests.differential.group_side import GroupSide, StepResult
+from tests.differential.groups.support.group_requests import JOIN_GROUP, SYNC_GROUP, Ask, Group
+from tests.differential.groups.support.group_side import GroupSide, StepResult
 from tests.support.differential.plain import Plain
 
 

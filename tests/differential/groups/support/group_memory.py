@@ -17,7 +17,7 @@ from enum import StrEnum, auto
 from typing import Any, Final
 
 from kcoord.errors import ErrorCode
-from tests.differential.group_requests import (
+from tests.differential.groups.support.group_requests import (
     DELETE_GROUPS,
     DESCRIBE_GROUPS,
     FIND_COORDINATOR,

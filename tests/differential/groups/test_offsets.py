@@ -8,8 +8,8 @@ import pytest
 
 from kcoord.client.client import Client
 from tests.differential.conftest import NewGroupPair
-from tests.differential.group_pair import GroupPair, parked
-from tests.differential.group_requests import (
+from tests.differential.groups.support.group_pair import GroupPair, parked
+from tests.differential.groups.support.group_requests import (
     DELETE_GROUPS,
     LEAVE_GROUP,
     OFFSET_COMMIT,
@@ -27,8 +27,8 @@ from tests.differential.group_requests import (
     leave_of,
     subscription,
 )
-from tests.differential.group_sequences import ABSENT, TOPICS
-from tests.differential.group_side import GroupSide
+from tests.differential.groups.support.group_sequences import ABSENT, TOPICS
+from tests.differential.groups.support.group_side import GroupSide
 from tests.support.differential.pair import CREATE_TOPICS, DELETE_TOPICS, METADATA, wait_until
 from tests.support.differential.plain import Plain, learn_topics
 

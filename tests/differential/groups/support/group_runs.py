@@ -5,10 +5,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from tests.differential.group_choices import ChoseDifferently
-from tests.differential.group_pair import GroupPair
-from tests.differential.group_requests import Profile, Scenario
-from tests.differential.group_times import Slipped
+from tests.differential.groups.support.group_choices import ChoseDifferently
+from tests.differential.groups.support.group_pair import GroupPair
+from tests.differential.groups.support.group_requests import Profile, Scenario
+from tests.differential.groups.support.group_times import Slipped
 from tests.differential.sequences import shorten
 from tests.support.differential.difference import Differs
 

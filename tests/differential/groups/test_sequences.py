@@ -1,7 +1,7 @@
 """Random sequences of group requests, to a real Kafka and to kcoord.
 
 KCOORD_TEST_GROUP_SEQUENCES sets how many, KCOORD_TEST_SEED the first seed; a long run is
-`KCOORD_TEST_GROUP_SEQUENCES=3000 pytest tests/differential/test_group_sequences.py`.
+`KCOORD_TEST_GROUP_SEQUENCES=3000 pytest tests/differential/groups/test_sequences.py`.
 """
 
 import os
@@ -12,11 +12,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from tests.differential.group_requests import Scenario
-from tests.differential.group_runs import MakeGroupPair, Played, explain_shortened, play
-from tests.differential.group_sequences import make_scenario, make_timed_scenario
+from tests.differential.groups.support.group_requests import Scenario
+from tests.differential.groups.support.group_runs import MakeGroupPair, Played, explain_shortened, play
+from tests.differential.groups.support.group_sequences import make_scenario, make_timed_scenario
 
-_REPLAY = "KCOORD_TEST_SEED={seed} KCOORD_TEST_GROUP_SEQUENCES=1 pytest tests/differential/test_group_sequences.py"
+_REPLAY = "KCOORD_TEST_SEED={seed} KCOORD_TEST_GROUP_SEQUENCES=1 pytest tests/differential/groups/test_sequences.py"
 
 _first = int(os.environ.get("KCOORD_TEST_SEED", "1"))
 _count = int(os.environ.get("KCOORD_TEST_GROUP_SEQUENCES", "100"))

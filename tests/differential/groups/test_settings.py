@@ -9,9 +9,9 @@ from kcoord.client.client import Client
 from kcoord.testing.cluster import Cluster
 from kcoord.testing.embedded import EmbeddedCluster
 from tests.differential.conftest import NewGroupPair
-from tests.differential.group_clusters import KAFKA_SETTINGS, SETTINGS, GroupCluster
-from tests.differential.group_pair import GroupPair, parked
-from tests.differential.group_requests import (
+from tests.differential.groups.support.group_clusters import KAFKA_SETTINGS, SETTINGS, GroupCluster
+from tests.differential.groups.support.group_pair import GroupPair, parked
+from tests.differential.groups.support.group_requests import (
     DESCRIBE_GROUPS,
     LEAVE_GROUP,
     OFFSET_COMMIT,
@@ -24,8 +24,8 @@ from tests.differential.group_requests import (
     leave_of,
     subscription,
 )
-from tests.differential.group_sequences import TOPICS
-from tests.differential.group_side import GroupSide
+from tests.differential.groups.support.group_sequences import TOPICS
+from tests.differential.groups.support.group_side import GroupSide
 from tests.support.differential.pair import wait_until
 
 ORDERS, PAYMENTS = TOPICS

@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tests.differential.group_choices import Choices, ChoseDifferently, forgotten_by_kafka
-from tests.differential.group_memory import Phase, next_request
-from tests.differential.group_requests import (
+from tests.differential.groups.support.group_choices import Choices, ChoseDifferently, forgotten_by_kafka
+from tests.differential.groups.support.group_memory import Phase, next_request
+from tests.differential.groups.support.group_requests import (
     HEARTBEAT,
     JOIN_GROUP,
     LEAVE_GROUP,
@@ -23,8 +23,8 @@ from tests.differential.group_requests import (
     Wait,
     leave_of,
 )
-from tests.differential.group_side import GroupSide
-from tests.differential.group_times import Clock
+from tests.differential.groups.support.group_side import GroupSide
+from tests.differential.groups.support.group_times import Clock
 from tests.support.differential.difference import Differs, explain_answers
 from tests.support.differential.plain import Plain
 
