@@ -13,8 +13,8 @@ from kcoord.protocol.records.compression import Codec
 from kcoord.protocol.records.record import Record, write_batch
 from kcoord.security.listener import Listener
 from tests.server.conftest import Serve, Server
+from tests.server.fast_path.test_response_cache import wait_until
 from tests.server.test_pre_auth_connection import frame, tls, trusting
-from tests.server.test_response_cache import wait_until
 
 PRODUCE, FETCH, LIST_OFFSETS, METADATA, COMMIT, OFFSETS, JOIN = 0, 1, 2, 3, 8, 9, 11
 LARGE = 20_000

@@ -17,7 +17,7 @@ from kcoord.offsets_log.group_log import CommitAppender
 from kcoord.protocol.codec import decode_response, encode_request, request_type
 from kcoord.protocol.headers import RequestHeader
 from tests.server.conftest import Serve, Server
-from tests.server.test_serving_groups import HEARTBEAT, JOIN_GROUP, OFFSET_COMMIT, OFFSET_FETCH, SYNC_GROUP, join
+from tests.server.groups.test_serving_groups import HEARTBEAT, JOIN_GROUP, OFFSET_COMMIT, OFFSET_FETCH, SYNC_GROUP, join
 
 NONE, SESSION = ErrorCode.none, timedelta(seconds=30)
 CREATE_TOPICS, DELETE_TOPICS = 19, 20

@@ -9,7 +9,7 @@ from kcoord.client.client import Client
 from kcoord.errors import ErrorCode
 from kcoord.protocol.records.record import Record, write_batch
 from tests.server.conftest import Serve
-from tests.server.test_serving_groups import OFFSET_COMMIT, OFFSET_FETCH
+from tests.server.groups.test_serving_groups import OFFSET_COMMIT, OFFSET_FETCH
 
 NAME = "__consumer_offsets"
 FETCH, METADATA, DELETE_TOPICS, DELETE_RECORDS, CREATE_PARTITIONS, ALTER_CONFIGS = 1, 3, 20, 21, 37, 44

@@ -14,11 +14,11 @@ import pytest
 from kcoord.client.client import Client
 from kcoord.errors import ErrorCode
 from tests.server.conftest import Serve
-from tests.server.fences import checks_of
-from tests.server.test_response_cache import CREATE_TOPICS, DELETE_TOPICS, SESSION, Asking, CacheHits
-from tests.server.test_serving_groups import HEARTBEAT, LEAVE_GROUP, OFFSET_COMMIT, SYNC_GROUP, join
+from tests.server.fast_path.fences import checks_of
+from tests.server.fast_path.test_response_cache import CREATE_TOPICS, DELETE_TOPICS, SESSION, Asking, CacheHits
+from tests.server.groups.test_serving_groups import HEARTBEAT, LEAVE_GROUP, OFFSET_COMMIT, SYNC_GROUP, join
 
-_PAGE: Final = (Path(__file__).parents[2] / "kcoord/server/fast_path/fences.md").read_text()
+_PAGE: Final = (Path(__file__).parents[3] / "kcoord/server/fast_path/fences.md").read_text()
 _ROWS: Final = [tuple(line.strip("| ").split(" | ")) for line in _PAGE.splitlines() if line.startswith("| ")]
 _COVERS: Final = {row[0] for row in _ROWS if len(row) == 2}
 _FENCES: Final = [row for row in _ROWS if len(row) == 5 and row[0] != "request"]

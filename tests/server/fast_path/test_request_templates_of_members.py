@@ -19,7 +19,7 @@ from kcoord.server.dispatch.routes import route_for
 from kcoord.server.fast_path.client_session import ClientSession
 from kcoord.server.fast_path.request_template import START, RequestTemplate
 from tests.server.conftest import Serve
-from tests.server.test_serving_groups import DESCRIBE_GROUPS, JOIN_GROUP, SESSION, SYNC_GROUP, quick
+from tests.server.groups.test_serving_groups import DESCRIBE_GROUPS, JOIN_GROUP, SESSION, SYNC_GROUP, quick
 
 CALLER = Caller("c", "/10.0.0.1")
 

@@ -16,10 +16,9 @@ from kcoord.server.fast_path.caching_connection import CachingConnection
 from kcoord.server.fast_path.response_cache import CachedRebalanceFrame
 from kcoord.tickets import Ticket
 from tests.server.conftest import Serve, Server
-from tests.server.test_metrics import counting
-from tests.server.test_request_templates_of_members import Rebalancing
-from tests.server.test_response_cache import wait_until
-from tests.server.test_serving_groups import (
+from tests.server.fast_path.test_request_templates_of_members import Rebalancing
+from tests.server.fast_path.test_response_cache import wait_until
+from tests.server.groups.test_serving_groups import (
     DESCRIBE_GROUPS,
     HEARTBEAT,
     NOT_COORDINATOR,
@@ -27,6 +26,7 @@ from tests.server.test_serving_groups import (
     fail_to_flush,
     quick,
 )
+from tests.server.test_metrics import counting
 
 MEMBERS = 40  # a group counts as large from 32 on
 JOIN, SYNC = "JoinGroup", "SyncGroup"

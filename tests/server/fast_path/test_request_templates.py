@@ -21,7 +21,7 @@ from kcoord.server.dispatch.routes import route_for
 from kcoord.server.fast_path.client_session import ClientSession
 from kcoord.server.fast_path.request_template import START, RequestTemplate
 from tests.server.conftest import Serve
-from tests.server.test_serving_groups import (
+from tests.server.groups.test_serving_groups import (
     HEARTBEAT,
     JOIN_GROUP,
     OFFSET_COMMIT,

@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final, NamedTuple
 
-_ROOT: Final = Path(__file__).parents[2]
+_ROOT: Final = Path(__file__).parents[3]
 _GROUPS: Final = _ROOT / "kcoord" / "groups"
 _COORDINATOR: Final = ("coordinator", "registry")
 """The files of the coordinator's class and of its base."""

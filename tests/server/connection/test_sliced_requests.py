@@ -20,7 +20,7 @@ from kcoord.protocol.records.record import Record, write_batch
 from kcoord.server.connection.sliced_requests import SlicedRequests
 from kcoord.tickets import Ticket
 from tests.server.conftest import Serve, Server
-from tests.server.test_response_cache import wait_until
+from tests.server.fast_path.test_response_cache import wait_until
 
 PRODUCE, LIST_OFFSETS, METADATA = 0, 2, 3
 
