@@ -10,8 +10,8 @@ from kcoord.protocol.codec import decode_response, encode_response
 from kcoord.protocol.headers import RequestHeader
 from kcoord.proxy.forwarding.downstream_connection import UNSENT_BYTES
 from tests.proxy.answers import here, random_answer
+from tests.proxy.forwarding.test_passthrough import plain
 from tests.proxy.forwarding_scene import FETCH, PRODUCE, RecordingInterceptor, Scene, produce, request
-from tests.proxy.test_passthrough import plain
 
 LONG = 100_000
 

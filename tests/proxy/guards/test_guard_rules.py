@@ -93,7 +93,7 @@ _IN_READ_ONLY_MODE = {Reach.NOTHING: "passes", Reach.UPSTREAM: "refused", Reach.
 
 
 def test_the_page_of_guards_says_of_every_api_what_the_table_says() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "guards.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[3] / "docs" / "guards.md").read_text(encoding="utf-8")
     for api in GUARDED.values():
         families = " ".join(api.families) or "–"
         names_groups = "yes" if api.group_field else "–"
@@ -104,5 +104,5 @@ def test_the_page_of_guards_says_of_every_api_what_the_table_says() -> None:
 
 
 def test_the_page_of_guards_names_every_cause() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "guards.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[3] / "docs" / "guards.md").read_text(encoding="utf-8")
     assert all(f"| {cause} |" in page for cause in Cause)

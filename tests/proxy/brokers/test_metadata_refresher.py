@@ -16,8 +16,8 @@ from kcoord.proxy.metrics import ProxyCounters
 from kcoord.proxy.proxy import Proxy
 from kcoord.proxy.setup import CannotProxy, ProxySetup
 from kcoord.testing.node import free_ports
+from tests.proxy.brokers.test_following import DEADLINE, proxying, until
 from tests.proxy.fake_cluster import METADATA, FakeCluster
-from tests.proxy.test_following import DEADLINE, proxying, until
 from tests.support.certificates import authority, signed
 
 A, B, C = Endpoint("a", 1), Endpoint("b", 2), Endpoint("c", 3)

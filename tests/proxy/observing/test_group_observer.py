@@ -7,7 +7,7 @@ import pytest
 from kcoord.errors import ErrorCode
 from kcoord.proxy.observing.group_observer import GroupObserver
 
-from .guard_scene import CONSUMER_GROUP_HEARTBEAT, Clock, Coordinator, FakeClient, answered, asked, join, joining_beat
+from ..guard_scene import CONSUMER_GROUP_HEARTBEAT, Clock, Coordinator, FakeClient, answered, asked, join, joining_beat
 
 ANN, BOB = FakeClient(client_id="ann", host="10.0.0.1"), FakeClient(client_id="bob", host="10.0.0.2")
 

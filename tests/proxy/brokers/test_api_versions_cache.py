@@ -8,8 +8,8 @@ from kcoord.client.client import Client
 from kcoord.proxy.forwarding.endpoints import Endpoint
 from kcoord.security.listener import Listener, Sasl
 from kcoord.security.users import Users
+from tests.proxy.brokers.test_following import Scene, proxying
 from tests.proxy.fake_cluster import API_VERSIONS, NODE, SASL_AUTHENTICATE, FakeCluster
-from tests.proxy.test_following import Scene, proxying
 
 LISTENER = Listener(sasl=Sasl(mechanisms=("PLAIN",), users=Users.nobody))
 

@@ -16,7 +16,7 @@ from kcoord.proxy.guards.guarded_apis import GUARDED
 from kcoord.proxy.guards.guarding import GuardInterceptor
 from kcoord.proxy.observing.group_observer import GroupObserver
 
-from .guard_scene import (
+from ..guard_scene import (
     JOIN_GROUP,
     Clock,
     Coordinator,

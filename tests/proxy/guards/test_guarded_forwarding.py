@@ -12,8 +12,18 @@ from kcoord.proxy.guards.guard_rules import GuardRules, parse_rule
 from kcoord.proxy.guards.guarding import GuardInterceptor
 from kcoord.proxy.observing.group_observer import GroupObserver
 
-from .forwarding_scene import FETCH, METADATA, PRODUCE, RecordingInterceptor, Scene, answer, heartbeat, produce, request
-from .guard_scene import Clock
+from ..forwarding_scene import (
+    FETCH,
+    METADATA,
+    PRODUCE,
+    RecordingInterceptor,
+    Scene,
+    answer,
+    heartbeat,
+    produce,
+    request,
+)
+from ..guard_scene import Clock
 
 DESCRIBE_GROUPS = 15
 REFUSED = ErrorCode.group_authorization_failed
