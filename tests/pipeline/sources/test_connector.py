@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 NOBODY = Connection(bootstrap=("127.0.0.1:1",))
-PAGE = Path(__file__).parent.parent.parent / "docs" / "pipeline.md"
+PAGE = Path(__file__).parent.parent.parent.parent / "docs" / "pipeline.md"
 HIDDEN = "spark.sql.redaction.options.regex"
 
 
