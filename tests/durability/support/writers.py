@@ -13,7 +13,7 @@ from typing import Any
 
 from kcoord.client.client import Client
 from kcoord.errors import ErrorCode
-from tests.durability.ledger import Ledger
+from tests.durability.support.ledger import Ledger
 
 PRODUCE, FETCH, METADATA = 0, 1, 3
 OFFSET_COMMIT, OFFSET_FETCH = 8, 9

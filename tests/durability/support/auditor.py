@@ -8,8 +8,8 @@ from typing import Any, Final
 from kcoord.client.client import Client
 from kcoord.errors import ErrorCode
 from kcoord.protocol.records.batch import split_batches
-from tests.durability.ledger import Committed, Generation, GroupPage, Ledger, TopicShape
-from tests.durability.writers import (
+from tests.durability.support.ledger import Committed, Generation, GroupPage, Ledger, TopicShape
+from tests.durability.support.writers import (
     DESCRIBE_CONFIGS,
     DESCRIBE_GROUPS,
     FETCH,

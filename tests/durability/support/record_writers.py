@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from kcoord.protocol.records.compression import Codec
 from kcoord.protocol.records.record import NO_PRODUCER, ProducerStamp, Record, write_batch
-from tests.durability.ledger import Ledger
-from tests.durability.writers import INIT_PRODUCER_ID, PRODUCE, Read, Refusal, Surprise, Writer
+from tests.durability.support.ledger import Ledger
+from tests.durability.support.writers import INIT_PRODUCER_ID, PRODUCE, Read, Refusal, Surprise, Writer
 
 TOPIC: Final = "produced"
 PARTITIONS: Final = 4

@@ -9,10 +9,10 @@ from kcoord.client.client import Client, Disconnected
 from kcoord.errors import ErrorCode
 from kcoord.protocol.records.batch import split_batches
 from kcoord.protocol.records.record import Record, read_records, write_batch
-from tests.durability import record_writers
-from tests.durability.group_writers import TOPIC
-from tests.durability.serving import Served
-from tests.durability.writers import (
+from tests.durability.support import record_writers
+from tests.durability.support.group_writers import TOPIC
+from tests.durability.support.serving import Served
+from tests.durability.support.writers import (
     CREATE_TOPICS,
     DESCRIBE_GROUPS,
     FETCH,

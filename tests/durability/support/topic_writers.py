@@ -4,9 +4,9 @@ from datetime import timedelta
 from typing import Any, Final
 
 from kcoord.errors import ErrorCode
-from tests.durability.ledger import Register, TopicShape
-from tests.durability.record_writers import Producing
-from tests.durability.writers import CREATE_PARTITIONS, CREATE_TOPICS, DELETE_TOPICS
+from tests.durability.support.ledger import Register, TopicShape
+from tests.durability.support.record_writers import Producing
+from tests.durability.support.writers import CREATE_PARTITIONS, CREATE_TOPICS, DELETE_TOPICS
 
 _NAMES: Final = 12
 _TIMEOUT: Final = timedelta(seconds=30)

@@ -8,8 +8,8 @@ from random import Random
 from typing import Any, Final
 
 from kcoord.errors import ErrorCode
-from tests.durability.ledger import Committed, Generation, GroupPage, Ledger, Promise
-from tests.durability.writers import (
+from tests.durability.support.ledger import Committed, Generation, GroupPage, Ledger, Promise
+from tests.durability.support.writers import (
     DELETE_GROUPS,
     DESCRIBE_GROUPS,
     HEARTBEAT,

@@ -13,9 +13,9 @@ from kcoord.client.client import Client
 from kcoord.errors import ErrorCode
 from kcoord.testing.embedded import READY, serve_command
 from kcoord.testing.process import CapturedProcess
-from tests.durability import group_writers, record_writers
-from tests.durability.faulty import Plan
-from tests.durability.writers import ALTER_CONFIGS, OFFSET_FETCH, TOPIC_RESOURCE
+from tests.durability.support import group_writers, record_writers
+from tests.durability.support.faulty import Plan
+from tests.durability.support.writers import ALTER_CONFIGS, OFFSET_FETCH, TOPIC_RESOURCE
 
 _TOPICS: Final = {
     group_writers.TOPIC: group_writers.PARTITIONS,

@@ -155,8 +155,8 @@ def main() -> None:
     plan = Plan(**json.loads(sys.argv[1]))
     filesystem: Filesystem = FaultyFilesystem(plan)
     if plan.synced_copy:
-        sys.path.insert(0, str(Path(__file__).parent.parent.parent))
-        from tests.durability.forgetful import ForgetfulFilesystem
+        sys.path.insert(0, str(Path(__file__).parent.parent.parent.parent))
+        from tests.durability.support.forgetful import ForgetfulFilesystem
 
         filesystem = ForgetfulFilesystem(Path(plan.folder), Path(plan.synced_copy))
     answering = _round_that_answers_first if plan.answers_first else _round

@@ -6,13 +6,13 @@ from pathlib import Path
 from random import Random
 from typing import Final
 
-from tests.durability.auditor import audit
-from tests.durability.group_writers import Members, Nobody
-from tests.durability.ledger import Ledger
-from tests.durability.record_writers import NumberedProducer, PlainProducer
-from tests.durability.serving import Kind, Served
-from tests.durability.topic_writers import TopicMaker
-from tests.durability.writers import Writer
+from tests.durability.support.auditor import audit
+from tests.durability.support.group_writers import Members, Nobody
+from tests.durability.support.ledger import Ledger
+from tests.durability.support.record_writers import NumberedProducer, PlainProducer
+from tests.durability.support.serving import Kind, Served
+from tests.durability.support.topic_writers import TopicMaker
+from tests.durability.support.writers import Writer
 
 LEAST: Final = 100
 """The fewest acknowledged operations of a round that counts."""
