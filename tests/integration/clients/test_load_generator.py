@@ -6,7 +6,7 @@ import pytest
 
 from kcoord.client.client import Client
 from kcoord.testing.embedded import EmbeddedCluster
-from tests.bench.generator import Generator
+from tests.bench.support.generator import Generator
 
 OFFSET_FETCH, LIST_GROUPS = 9, 16
 

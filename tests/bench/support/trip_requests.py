@@ -9,8 +9,8 @@ from uuid import UUID, uuid4
 from kcoord.client.client import Client
 from kcoord.errors import ErrorCode
 from kcoord.protocol.records.record import Record, write_batch
-from tests.bench import client
-from tests.bench.trips import frame
+from tests.bench.support import client
+from tests.bench.support.trips import frame
 
 PRODUCE, FETCH, LIST_OFFSETS, METADATA = (0, 13), (1, 18), (2, 10), (3, 13)
 JOIN_GROUP, HEARTBEAT, SYNC_GROUP = (11, 9), (12, 4), (14, 5)

@@ -1,7 +1,8 @@
 """The client program of the benchmarks, the same for every server: confluent-kafka, in a separate process.
 
-python -m tests.bench.client produce --bootstrap HOST:PORT --topic T --records N --size BYTES [--codec lz4] [--batch B]
-python -m tests.bench.client fetch --bootstrap HOST:PORT --topic T --records N
+python -m tests.bench.support.client produce --bootstrap HOST:PORT --topic T --records N --size BYTES
+                                             [--codec lz4] [--batch B]
+python -m tests.bench.support.client fetch --bootstrap HOST:PORT --topic T --records N
 
 Prints one line of JSON: how many records and bytes went through, and in how many seconds: from the first record to the
 last answer, without the start of the process.
@@ -21,7 +22,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 TIMEOUT = 120.0
 
 
@@ -61,7 +62,7 @@ def _admin(bootstrap: str) -> AdminClient:
 
 def start(verb: str, bootstrap: str, topic: str, **options: Any) -> "subprocess.Popen[str]":
     """Starts the program in the background; `finish` returns its result."""
-    command = [sys.executable, "-m", "tests.bench.client", verb, "--bootstrap", bootstrap, "--topic", topic]
+    command = [sys.executable, "-m", "tests.bench.support.client", verb, "--bootstrap", bootstrap, "--topic", topic]
     for name, value in options.items():
         command += [f"--{name}", str(value)]
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT)

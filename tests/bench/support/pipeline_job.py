@@ -11,7 +11,7 @@ from kcoord.pipeline.decode_job import SegmentInput
 from kcoord.pipeline.decoding.row_filter import Wanted
 from kcoord.pipeline.decoding.segments import SegmentRange
 from kcoord.pipeline.schemas import COMMITS
-from tests.bench.processes import cpu_between, cpu_seconds, tree
+from tests.bench.support.processes import cpu_between, cpu_seconds, tree
 
 ROUNDS = 3
 
