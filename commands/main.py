@@ -17,7 +17,9 @@ from .options.shared_options import shared_values
 from .output.output import echo_err, output_options
 
 _verbs: Final = {
-    "completion": Verb("completion", "completion", "Let the shell complete commands, groups, topics and contexts."),
+    "completion": Verb(
+        "completion.completion", "completion", "Let the shell complete commands, groups, topics and contexts."
+    ),
     "context": Verb("context", "context", "Named clusters: where they are and how to log in."),
     "demo": Verb("demo", "demo", "The tour: three stories on embedded clusters."),
     "groups": Verb("groups.command", "groups", "Groups of a live cluster: list, describe, lag, watch, doctor, delete."),
@@ -78,7 +80,7 @@ def main(args: Sequence[str] | None = None) -> NoReturn:
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # for terminals that know only ASCII
     if "_KCOORD_COMPLETE" in os.environ:
-        from .completion import answer_the_shell
+        from .completion.completion import answer_the_shell
 
         answer_the_shell(cli)
     exit_code = _run(*_without_debug(arguments))

@@ -18,19 +18,19 @@ if TYPE_CHECKING:
 # those whose paths, from tests/ on, begin with one of these texts. The first group that fits counts.
 _TOGETHER: Final = {
     "Spark in processes of its own": (
-        "commands/test_pipeline_interrupts",
-        "integration/test_pipeline_cluster",
-        "integration/test_pipeline_connector",
-        "integration/test_pipeline_follow",
+        "commands/pipeline/test_interrupts",
+        "integration/pipeline/test_cluster",
+        "integration/pipeline/test_connector",
+        "integration/pipeline/test_follow",
     ),
-    "Spark": ("pipeline/", "commands/test_pipeline_", "integration/test_pipeline_"),
+    "Spark": ("pipeline/", "commands/pipeline/", "integration/pipeline/"),
     "a secure Kafka": (
-        "integration/test_secure_connections",
-        "integration/test_groups_like",
-        "integration/test_login_like",
+        "integration/security/test_secure_connections",
+        "integration/groups/test_like_kafka",
+        "integration/security/test_login_like",
     ),
-    "a Kafka of 3 brokers": ("integration/test_proxy_forwarding", "integration/test_rebalances_by_proxy"),
-    "a Kafka for groups": ("differential/test_group_",),
+    "a Kafka of 3 brokers": ("integration/proxy/test_forwarding", "integration/rebalances/test_by_proxy"),
+    "a Kafka for groups": ("differential/groups/",),
     "a pair": ("differential/",),
 }
 # Slow tests begin first, so that no worker is busy for minutes after the others have ended.

@@ -1,4 +1,4 @@
-"""Java's properties files. That Java reads them the same way is shown in integration/test_java_settings.py."""
+"""Java's properties files. That Java reads them the same way is shown in integration/security/test_java_settings.py."""
 
 from pathlib import Path
 

@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from kcoord.protocol.codec import codec
 
 _root = Path(__file__).parent.parent
 _project = tomllib.loads((_root / "pyproject.toml").read_text())
+_MOST_FILES = 16
 _pages = sorted(f"docs/{path.name}" for path in (_root / "docs").glob("*.md"))
 
 
@@ -29,6 +31,15 @@ def test_every_package_on_disk_is_shipped() -> None:
 def _packages_below(folder: str) -> list[tuple[str, ...]]:
     """Returns the packages of a folder, each as its path below the folder; the folder itself is the empty path."""
     return [path.parent.relative_to(_root / folder).parts for path in (_root / folder).rglob("__init__.py")]
+
+
+def test_no_folder_has_more_files_than_can_be_surveyed() -> None:
+    """Counts the modules of each folder. kcoord/api is exempt: it has one file for each API."""
+    exempt = {"__init__.py", "conftest.py"}
+    files = [path for root in ("kcoord", "commands", "tests") for path in (_root / root).rglob("*.py")]
+    counts = Counter(str(path.parent.relative_to(_root)) for path in files if path.name not in exempt)
+    del counts["kcoord/api"]
+    assert {folder: count for folder, count in counts.items() if count > _MOST_FILES} == {}, "part it by story"
 
 
 def test_the_map_names_every_package() -> None:

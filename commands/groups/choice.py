@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from ..completing import complete_groups
+from ..completion.completing import complete_groups
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,9 +17,9 @@ from ..offsets.plan import UNDO_FILE_REMOVED, report_undo_file
 from ..opening import open_cluster
 from ..options.connection_options import connection_options, format_cluster_options
 from ..output.output import Cell, Column, Table, echo_err, output_options, show
-from ..snapshots import exit_if_refused
 from .choice import GroupSelection, group_options
 from .documents import group_fields, refusal_documents
+from .snapshots import exit_if_refused
 from .tables import state_cell
 
 

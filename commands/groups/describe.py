@@ -5,9 +5,9 @@ import click
 from ..opening import open_cluster
 from ..options.connection_options import connection, connection_options
 from ..output.output import Table, output_of, output_options, show
-from ..snapshots import exit_if_refused, read_selected
 from .choice import GroupSelection, group_options
 from .documents import snapshot_document
+from .snapshots import exit_if_refused, read_selected
 from .tables import describe_tables, members_with_group, partitions_with_group, states_table
 
 

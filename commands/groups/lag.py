@@ -18,9 +18,9 @@ from ..opening import open_cluster
 from ..options.connection_options import connection, connection_options
 from ..options.duration_options import duration
 from ..output.output import Cell, Column, Table, echo_err, output_of, output_options, show
-from ..snapshots import exit_if_refused, read_selected
 from .choice import GroupSelection, group_options
 from .documents import refusal_documents
+from .snapshots import exit_if_refused, read_selected
 from .tables import lag_time
 
 # UNKNOWN counts partitions without a committed offset, and those whose log ends could not be read.

@@ -10,14 +10,14 @@ from kcoord.admin.groups.group_snapshot import GroupSummary
 from kcoord.admin.groups.selection import matching_names
 from kcoord.admin.model import GroupType, ListedGroup, Refusal
 
-from ..completing import complete_topics
+from ..completion.completing import complete_topics
 from ..opening import open_cluster
 from ..options.connection_options import connection, connection_options
 from ..output.output import Column, Table, output_of, output_options, show, write
 from ..output.printable import printable
-from ..snapshots import exit_if_refused, summarize_named
 from .choice import pattern_option
 from .documents import refusal_documents
+from .snapshots import exit_if_refused, summarize_named
 from .tables import state_cell
 
 STATES: Final = (

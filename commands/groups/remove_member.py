@@ -12,13 +12,13 @@ from kcoord.admin.groups.removing import NotAMember, Removed, chosen_members, me
 from kcoord.admin.model import Group, Member, MemberToRemove
 from kcoord.errors import ErrorCode
 
-from ..completing import complete_groups
+from ..completion.completing import complete_groups
 from ..interrupting import Interrupts, StepCounts, format_interruption
 from ..opening import open_cluster
 from ..options.connection_options import connection, connection_options
 from ..output.output import Cell, Column, Table, echo_err, output_options, show
-from ..snapshots import exit_if_refused
 from .documents import member_document, refusal_documents
+from .snapshots import exit_if_refused
 from .tables import members_table
 
 

@@ -19,10 +19,10 @@ from kcoord.admin.offsets.planning import plan_from_files
 from kcoord.admin.offsets.plans import Risk, Verb
 from kcoord.exceptions import RemoteFailure
 
-from ..cluster_names import cluster_name_of, connection_to, options_for
 from ..opening import open_cluster
 from ..options.connection_options import connection_options, format_cluster_options
 from ..output.output import echo_err, output_options, progress
+from .cluster_names import cluster_name_of, connection_to, options_for
 from .options import ApplyOptions, planning_options, risk_options
 from .plan import preview_or_apply
 

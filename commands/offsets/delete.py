@@ -7,7 +7,7 @@ import click
 from kcoord.admin.offsets.planning import plan_delete
 from kcoord.admin.offsets.selecting import Selection
 
-from ..completing import complete_groups
+from ..completion.completing import complete_groups
 from ..opening import open_cluster
 from ..options.connection_options import connection_options
 from ..output.output import output_options

@@ -17,10 +17,10 @@ from kcoord.admin.offsets.files.importing import read_offsets
 from kcoord.admin.offsets.files.offset_lines import OffsetLine
 from kcoord.admin.offsets.files.plan_files import committed_document
 
-from ..cluster_names import FORMS, connection_to, is_cluster_name
 from ..opening import open_cluster
 from ..options.connection_options import connection_options
 from ..output.output import Cell, Column, Table, echo_err, output_of, output_options, show
+from .cluster_names import FORMS, connection_to, is_cluster_name
 
 
 class Side(NamedTuple):

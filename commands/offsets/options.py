@@ -12,7 +12,7 @@ from kcoord.admin.offsets.files.undo_files import UndoDestination
 from kcoord.admin.offsets.plans import Risk
 from kcoord.admin.offsets.selecting import Selection, parse_selection
 
-from ..completing import complete_topics
+from ..completion.completing import complete_topics
 from ..interrupting import Interrupts
 from ..options.connection_options import connection
 from ..output.output import echo_err

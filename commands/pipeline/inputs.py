@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from ..completing import complete_topics
+from ..completion.completing import complete_topics
 from ..options.connection_options import command_line_options, connection
 from ..output.output import echo_err
 from .balance import not_read_line

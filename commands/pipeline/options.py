@@ -16,7 +16,7 @@ import click
 
 from kcoord.admin.times import parse_datetime, parse_moment
 
-from ..completing import complete_groups
+from ..completion.completing import complete_groups
 from ..output.output import echo_err
 from .progress import Stages
 

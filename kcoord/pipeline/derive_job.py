@@ -24,13 +24,13 @@ from kcoord.pipeline.schemas import COMMITS, GENERATIONS, GROUP_EVENTS, LAG, LOG
 from kcoord.pipeline.tables import TablesFolder
 from kcoord.pipeline.transforms.events import topic_names
 from kcoord.pipeline.transforms.filters import filter_groups, filter_time
-from kcoord.pipeline.transforms.lag import lag
+from kcoord.pipeline.transforms.lag.lag import lag
+from kcoord.pipeline.transforms.lag.stuck import never_caught_up, stuck_partitions
+from kcoord.pipeline.transforms.lag.timeline import lag_period, lag_timeline
 from kcoord.pipeline.transforms.ownership import memberships, ownership
 from kcoord.pipeline.transforms.period import period_of, time_of
-from kcoord.pipeline.transforms.rebalances import rebalances
-from kcoord.pipeline.transforms.stuck import never_caught_up, stuck_partitions
-from kcoord.pipeline.transforms.timeline import lag_period, lag_timeline
-from kcoord.pipeline.transforms.unstable import flapping_members, unstable_groups
+from kcoord.pipeline.transforms.rebalances.rebalances import rebalances
+from kcoord.pipeline.transforms.rebalances.unstable import flapping_members, unstable_groups
 
 Row = dict[str, Any]
 """A row as a dictionary; its times are milliseconds since 1970."""

@@ -24,9 +24,7 @@
 | node       | one broker process                                                 |
 | properties | the server properties of a broker                                  |
 | jars       | resolves Kafka's jars by Maven: `python -m kcoord.testing.jars`    |
-| archive    | the class archive that makes the JVM start fast                    |
-| cache      | the user's cache folder                                            |
-| java       | finds Java and Maven, builds a JVM's command line                  |
+| jvm/       | Java and Maven, the class archive, the user's cache folder         |
 | process    | child processes that end with their parent                         |
 | errors     | what can go wrong before a test has begun                          |
 | tour/      | the tour that `kcoord demo` plays; tour_client is its Kafka client |

@@ -14,10 +14,10 @@ import time
 from importlib.resources import files
 from pathlib import Path
 
-from .archive import archive_path, with_archive
-from .cache import cache_folder, locked
 from .errors import FixtureError, ResolveError, tail
-from .java import Jvm, find_java, find_maven
+from .jvm.archive import archive_path, with_archive
+from .jvm.cache import cache_folder, locked
+from .jvm.java import Jvm, find_java, find_maven
 
 POM = files("kcoord.testing.kafka_pom").joinpath("pom.xml").read_text()
 _found = re.search(r"<version>(.+?)</version>", POM)

@@ -13,7 +13,7 @@ from typing import Self
 from .cluster import Broker, Cluster, wait_for_metadata
 from .errors import NotReadyError, PortTakenError, StartError
 from .jars import kafka_jvm
-from .java import QUICK_FLAGS, Jvm
+from .jvm.java import QUICK_FLAGS, Jvm
 from .node import Node, choose_broker_specs
 
 START_ATTEMPTS = 3

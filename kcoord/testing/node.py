@@ -10,7 +10,7 @@ from pathlib import Path
 
 from . import process
 from .errors import PortTakenError, StartError, tail
-from .java import QUICK_FLAGS, Jvm
+from .jvm.java import QUICK_FLAGS, Jvm
 from .properties import BrokerSpec, Listener, server_properties, to_text
 
 # Below the ports that Linux (32768–60999) and macOS (49152–65535) give to outgoing connections, so that none of these

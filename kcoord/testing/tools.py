@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .jars import kafka_jvm
-from .java import QUICK_FLAGS, Jvm
+from .jvm.java import QUICK_FLAGS, Jvm
 from .process import CapturedProcess, temporary_folder
 
 SHORT_NAMES = {

@@ -1,7 +1,7 @@
 import pytest
 
-from tests.api.conversation import Conversation
-from tests.groups.scene import Scene
+from tests.support.conversation import Conversation
+from tests.support.groups.scene import Scene
 
 
 @pytest.fixture

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from kcoord.errors import ErrorCode
-from tests.api.conversation import HEARTBEAT, JOIN_GROUP, LEAVE_GROUP, SYNC_GROUP, Conversation, versions
-from tests.groups.scene import Scene
+from tests.support.conversation import HEARTBEAT, JOIN_GROUP, LEAVE_GROUP, SYNC_GROUP, Conversation, versions
+from tests.support.groups.scene import Scene
 
 NONE = ErrorCode.none
 SESSION = timedelta(seconds=10)

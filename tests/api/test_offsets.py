@@ -8,8 +8,8 @@ import pytest
 
 from kcoord.errors import ErrorCode
 from kcoord.groups.records import OffsetsStored
-from tests.api.conversation import OFFSET_COMMIT, OFFSET_DELETE, OFFSET_FETCH, Conversation, versions
-from tests.groups.scene import WALL_START_MS, Scene
+from tests.support.conversation import OFFSET_COMMIT, OFFSET_DELETE, OFFSET_FETCH, Conversation, versions
+from tests.support.groups.scene import WALL_START_MS, Scene
 
 NONE = ErrorCode.none
 UNKNOWN_ID = UUID(int=99)

@@ -4,7 +4,7 @@ import pytest
 
 from kcoord.api.table import SERVED
 from kcoord.errors import ErrorCode
-from tests.api.conversation import DELETE_GROUPS, DESCRIBE_GROUPS, LIST_GROUPS, Conversation, versions
+from tests.support.conversation import DELETE_GROUPS, DESCRIBE_GROUPS, LIST_GROUPS, Conversation, versions
 
 NONE = ErrorCode.none
 NOT_ASKED_FOR = -(2**31)

@@ -1,4 +1,4 @@
-"""The range assignor of Kafka's clients. tests/integration/test_doctor.py compares it with a real group."""
+"""The range assignor of Kafka's clients. tests/integration/groups/test_doctor.py compares it with a real group."""
 
 from typing import Final
 

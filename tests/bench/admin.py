@@ -35,9 +35,9 @@ from kcoord.client.client import Client
 from kcoord.errors import ErrorCode
 from kcoord.testing.jars import kafka_jvm
 from kcoord.testing.node import HOST
-from tests.bench import client
-from tests.bench.machine import machine, table
-from tests.bench.servers import SCRIPT_FLAGS, Kafka, Running
+from tests.bench.support import client
+from tests.bench.support.machine import machine, table
+from tests.bench.support.servers import SCRIPT_FLAGS, Kafka, Running
 from tests.clients.programs import build_go
 
 ROUNDS, SLOW_ROUNDS = 15, 5

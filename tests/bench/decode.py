@@ -40,7 +40,7 @@ from kcoord.pipeline.schemas import COMMITS, TABLES
 from kcoord.protocol.records.batch import split_batches
 from kcoord.protocol.records.compression import Codec
 from kcoord.protocol.records.record import Record, read_records, write_batch
-from tests.bench.machine import machine, table
+from tests.bench.support.machine import machine, table
 
 RECORDS = 1_000_000
 ROUNDS = 3

@@ -23,10 +23,10 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from statistics import median
 
-from tests.bench import client
-from tests.bench.generator import Flood, Generator
-from tests.bench.machine import machine, table
-from tests.bench.servers import SCRIPT_FLAGS, SETTINGS, Kafka, Kcoord, Prepared, Running
+from tests.bench.support import client
+from tests.bench.support.generator import Flood, Generator
+from tests.bench.support.machine import machine, table
+from tests.bench.support.servers import SCRIPT_FLAGS, SETTINGS, Kafka, Kcoord, Prepared, Running
 
 ROUNDS = 5
 REBALANCE_ROUNDS = 9  # of these, as each is over in a tenth of a second or two

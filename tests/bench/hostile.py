@@ -35,9 +35,9 @@ from kcoord.protocol.records.compression import Codec, compress
 from kcoord.protocol.records.record import Record, write_batch
 from kcoord.protocol.varint import uvarint
 from kcoord.testing.node import HOST
-from tests.bench import client
-from tests.bench.machine import machine, table
-from tests.bench.servers import Kcoord, Running
+from tests.bench.support import client
+from tests.bench.support.machine import machine, table
+from tests.bench.support.servers import Kcoord, Running
 from tests.hostile.fuzzing import Fuzzer
 
 GROUPS, GROUP_SIZE = 20, 10

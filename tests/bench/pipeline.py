@@ -28,10 +28,10 @@ from pyspark.sql import SparkSession
 from kcoord.pipeline.decoding.segments import SegmentRange, find_segments, plan_ranges
 from kcoord.pipeline.session import SparkConfig, open_session
 from tests.bench.decode import Shape, naive_rate, segment_of
-from tests.bench.machine import machine, table
-from tests.bench.pipeline_job import ROUNDS, best, job, jvm, timed
-from tests.bench.pipeline_ways import decoded_by_sql, raw_parquet, scanned
-from tests.bench.processes import forget_most_memory, most_memory, tree
+from tests.bench.support.machine import machine, table
+from tests.bench.support.pipeline_job import ROUNDS, best, job, jvm, timed
+from tests.bench.support.pipeline_ways import decoded_by_sql, raw_parquet, scanned
+from tests.bench.support.processes import forget_most_memory, most_memory, tree
 
 MILLIONS = 5
 GROWTH = (1, 5, 20)

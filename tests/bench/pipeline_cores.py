@@ -10,7 +10,7 @@ from pathlib import Path
 
 from kcoord.pipeline.decoding.segments import find_segments, plan_ranges
 from kcoord.pipeline.session import SparkConfig, open_session
-from tests.bench.pipeline_job import best, job
+from tests.bench.support.pipeline_job import best, job
 
 
 def main(cores: int, folder: Path) -> None:

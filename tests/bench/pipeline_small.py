@@ -18,9 +18,9 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.bench.machine import machine, table
-from tests.bench.pipeline_job import Took
-from tests.bench.small_cluster import write_small_cluster
+from tests.bench.support.machine import machine, table
+from tests.bench.support.pipeline_job import Took
+from tests.bench.support.small_cluster import write_small_cluster
 
 PR_SET_CHILD_SUBREAPER = 36
 IN_ONE_GO = "report of segments"

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from statistics import median
 from uuid import uuid4
 
-from tests.bench import client
-from tests.bench.client import Passed
-from tests.bench.machine import machine, table
-from tests.bench.servers import SERVERS, Running
+from tests.bench.support import client
+from tests.bench.support.client import Passed
+from tests.bench.support.machine import machine, table
+from tests.bench.support.servers import SERVERS, Running
 
 ROUNDS = 3
 RIVALS = ("kcoord", "Kafka, script's flags")

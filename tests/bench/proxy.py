@@ -21,11 +21,11 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from statistics import median
 
-from tests.bench.between import HAPROXY, Proxy, Relay, relay_version
-from tests.bench.machine import machine, table
-from tests.bench.servers import SCRIPT_FLAGS, Kafka, Prepared, Running
-from tests.bench.trip_requests import Requests, broker_address
-from tests.bench.trips import Route, Schedule, Traveller, Trips
+from tests.bench.support.between import HAPROXY, Proxy, Relay, relay_version
+from tests.bench.support.machine import machine, table
+from tests.bench.support.servers import SCRIPT_FLAGS, Kafka, Prepared, Running
+from tests.bench.support.trip_requests import Requests, broker_address
+from tests.bench.support.trips import Route, Schedule, Traveller, Trips
 
 DIRECT, RELAY, PROXY = "direct", "haproxy", "kcoord"
 MOST_ADDED, LEAST_THROUGHPUT = 2.0, 0.5

@@ -23,9 +23,9 @@ from kcoord.broker.describe_cluster import offsets_partition
 from kcoord.client.client import Client
 from kcoord.errors import ErrorCode
 from kcoord.testing.node import HOST, free_ports
-from tests.bench import client
-from tests.bench.machine import machine, table
-from tests.bench.servers import SCRIPT_FLAGS, Kafka, PreparedBefore, Running
+from tests.bench.support import client
+from tests.bench.support.machine import machine, table
+from tests.bench.support.servers import SCRIPT_FLAGS, Kafka, PreparedBefore, Running
 
 ROUNDS = 3
 COUNTS = (100_000, 1_000_000)

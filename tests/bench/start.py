@@ -14,9 +14,9 @@ import time
 from dataclasses import dataclass
 from statistics import median
 
-from tests.bench import client
-from tests.bench.machine import machine, table
-from tests.bench.servers import SERVERS, Running
+from tests.bench.support import client
+from tests.bench.support.machine import machine, table
+from tests.bench.support.servers import SERVERS, Running
 
 ROUNDS = 3
 RECORDS = 200_000

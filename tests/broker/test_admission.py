@@ -10,7 +10,7 @@ from kcoord.protocol.records.batch import HEADER_SIZE, Batch, assemble, produced
 from kcoord.protocol.records.compression import Codec, compress
 from kcoord.protocol.records.record import Record, plain_records, write_batch
 from kcoord.protocol.varint import uvarint
-from tests.broker.appending import admit
+from tests.support.logs.appending import admit
 
 now_ms = 1_800_000_000_000
 hour_ms = 3_600_000

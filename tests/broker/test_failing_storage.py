@@ -24,7 +24,7 @@ from kcoord.errors import ErrorCode
 from kcoord.protocol.records.batch import produced_batch
 from kcoord.protocol.records.record import ProducerStamp, Record, write_batch
 from kcoord.settings import Settings
-from tests.broker.appending import at_once
+from tests.support.logs.appending import at_once
 
 now_ms = 1_800_000_000_000
 node = Node(node_id=NodeId(1), host="127.0.0.1", port=9092)

@@ -22,7 +22,7 @@ from kcoord.storage.log_dir import LogDir
 from kcoord.storage.recovery import recover
 from kcoord.storage.segment_files import SegmentFiles
 from kcoord.storage.spill_store import SpillStores
-from tests.broker.appending import append_at_once, offset_for_timestamp, offset_of_max_timestamp
+from tests.support.logs.appending import append_at_once, offset_for_timestamp, offset_of_max_timestamp
 
 start_ms = 1_800_000_000_000
 

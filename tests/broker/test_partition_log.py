@@ -17,7 +17,7 @@ from kcoord.protocol.records.batch import (
 )
 from kcoord.protocol.records.compression import Codec
 from kcoord.protocol.records.record import ProducerStamp, Record, plain_records, read_records, write_batch
-from tests.broker.appending import append_at_once, offset_for_timestamp, offset_of_max_timestamp
+from tests.support.logs.appending import append_at_once, offset_for_timestamp, offset_of_max_timestamp
 
 now_ms = 1_800_000_000_000
 

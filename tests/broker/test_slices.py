@@ -21,7 +21,7 @@ from kcoord.protocol.records.compression import Codec, compress
 from kcoord.protocol.records.record import Record, write_batch
 from kcoord.protocol.varint import uvarint
 from kcoord.settings import Settings
-from tests.broker.appending import append_at_once, at_once
+from tests.support.logs.appending import append_at_once, at_once
 
 NOW = 1_700_000_000_000
 EMPTY_HEADER = b"\x00\x01"

@@ -12,7 +12,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from kcoord.testing.jars import KAFKA_VERSION, kafka_jvm
-from kcoord.testing.java import find_maven
+from kcoord.testing.jvm.java import find_maven
 from tests.clients.java_program import JavaProgram
 from tests.clients.programs import AIOKAFKA, CONFLUENT, KAFKA_PYTHON, Program, build_go, franz_go
 from tests.clients.records import PARTITIONS, digests, write_records

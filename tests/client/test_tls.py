@@ -14,7 +14,7 @@ from kcoord.client.connect_errors import CannotConnect, TlsFailed
 from kcoord.client.secret import Secret
 from kcoord.client.security import Security, Tls
 from kcoord.client.tls import BadTlsMaterial, context_of, start_tls
-from tests.certificates import Identity, authority, signed
+from tests.support.certificates import Identity, authority, signed
 
 AUTHORITY = authority("the authority")
 SERVER = signed(AUTHORITY, "server")

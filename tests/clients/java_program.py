@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from kcoord.testing.java import Jvm
+from kcoord.testing.jvm.java import Jvm
 from kcoord.testing.tools import main_class
 from tests.clients.programs import Summary
 from tests.clients.records import Headers, PartitionDigest, Record, read_records, text_records

@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 
 from kcoord.security.rules import Kind
 from kcoord.security.rules_file import possible_operations, word_of
-from tests.certificates import authority, signed
+from tests.support.certificates import authority, signed
 
 cli: Any = import_module("kcoord.commands.main").cli  # by name: mypy sees the folder, commands/
 

@@ -14,8 +14,8 @@ import pytest
 
 from kcoord.client.secret import Secret
 from kcoord.security.users import Users, editing_users, read_users
-from tests.certificates import LOOPBACK, authority, signed
 from tests.commands.terminal import KCOORD, PATIENCE, quiet_environment
+from tests.support.certificates import LOOPBACK, authority, signed
 
 main: Any = import_module("kcoord.commands.main").main
 

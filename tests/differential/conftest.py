@@ -9,12 +9,12 @@ import pytest
 
 from kcoord.testing.cluster import Cluster
 from kcoord.testing.embedded import EmbeddedCluster
-from tests.differential.group_clusters import KAFKA_SETTINGS, SETTINGS, GroupCluster
-from tests.differential.group_pair import GroupPair
-from tests.differential.group_requests import Profile
-from tests.differential.group_runs import MakeGroupPair
-from tests.differential.pair import Marker, Pair, Side, cluster_id, server_settings, wait_for_coordinators
-from tests.differential.plain import Naming
+from tests.differential.groups.support.group_clusters import KAFKA_SETTINGS, SETTINGS, GroupCluster
+from tests.differential.groups.support.group_pair import GroupPair
+from tests.differential.groups.support.group_requests import Profile
+from tests.differential.groups.support.group_runs import MakeGroupPair
+from tests.support.differential.pair import Marker, Pair, Side, cluster_id, server_settings, wait_for_coordinators
+from tests.support.differential.plain import Naming
 
 MakePair = Callable[[], Pair]
 NewGroupPair = Callable[..., GroupPair]

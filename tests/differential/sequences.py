@@ -7,9 +7,9 @@ from typing import Any, Final
 
 from kcoord.protocol.records.compression import Codec
 from kcoord.protocol.records.record import Record, write_batch
-from tests.differential import pair as api
-from tests.differential.pair import names, session_id, topic_id
-from tests.differential.samples import (
+from tests.support.differential import pair as api
+from tests.support.differential.pair import names, session_id, topic_id
+from tests.support.differential.samples import (
     Records,
     an_hour_ago,
     batch,

@@ -4,13 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.differential.pair import (
-    CREATE_TOPICS,
-    DESCRIBE_CONFIGS,
-    INCREMENTAL_ALTER_CONFIGS,
-    Pair,
-    versions,
-)
+from tests.support.differential.pair import CREATE_TOPICS, DESCRIBE_CONFIGS, INCREMENTAL_ALTER_CONFIGS, Pair, versions
 
 TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
 SET, DELETE, APPEND, SUBTRACT = range(4)

@@ -7,8 +7,8 @@ import pytest
 
 from kcoord.api.table import SERVED
 from kcoord.client.client import Client
-from tests.differential.difference import in_any_order
-from tests.differential.pair import (
+from tests.support.differential.difference import in_any_order
+from tests.support.differential.pair import (
     API_VERSIONS,
     DESCRIBE_CLUSTER,
     FIND_COORDINATOR,

@@ -9,7 +9,7 @@ import pytest
 
 from kcoord.client.client import Client
 from kcoord.protocol.records.compression import Codec
-from tests.differential.pair import (
+from tests.support.differential.pair import (
     DELETE_RECORDS,
     DELETE_TOPICS,
     FETCH,
@@ -20,8 +20,8 @@ from tests.differential.pair import (
     unknown_id,
     versions,
 )
-from tests.differential.plain import plain
-from tests.differential.samples import batch, fetch, fetched, forgotten, produced
+from tests.support.differential.plain import plain
+from tests.support.differential.samples import batch, fetch, fetched, forgotten, produced
 
 FAR = 1 << 40
 

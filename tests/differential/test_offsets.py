@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from kcoord.protocol.records.compression import Codec
-from tests.differential.pair import (
+from tests.support.differential.pair import (
     DELETE_RECORDS,
     LIST_OFFSETS,
     OFFSET_FOR_LEADER_EPOCH,
@@ -13,7 +13,7 @@ from tests.differential.pair import (
     Pair,
     versions,
 )
-from tests.differential.samples import an_hour_ago, batch, batch_at, offsets_asked, produced
+from tests.support.differential.samples import an_hour_ago, batch, batch_at, offsets_asked, produced
 
 SPECIALS = (-1, -2, -3, -4, -5, -6, -7, -100)
 

@@ -4,16 +4,8 @@ import pytest
 
 from kcoord.protocol.records.compression import Codec
 from kcoord.protocol.records.record import Record, write_batch
-from tests.differential.pair import (
-    FETCH,
-    INIT_PRODUCER_ID,
-    LIST_OFFSETS,
-    PRODUCE,
-    Pair,
-    unknown_id,
-    versions,
-)
-from tests.differential.samples import (
+from tests.support.differential.pair import FETCH, INIT_PRODUCER_ID, LIST_OFFSETS, PRODUCE, Pair, unknown_id, versions
+from tests.support.differential.samples import (
     Records,
     an_hour_ago,
     batch,

@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from tests.differential.difference import Differs
-from tests.differential.pair import Pair
 from tests.differential.sequences import Step, make_sequence, shorten
+from tests.support.differential.difference import Differs
+from tests.support.differential.pair import Pair
 
 LENGTH = 60
 TOPICS = 3

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.differential.pair import (
+from tests.support.differential.pair import (
     CREATE_PARTITIONS,
     CREATE_TOPICS,
     DELETE_TOPICS,

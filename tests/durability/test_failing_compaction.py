@@ -7,10 +7,10 @@ from typing import Final
 
 import pytest
 
-from tests.durability.faulty import BEGINS, Plan
-from tests.durability.rounds import Life
-from tests.durability.seeds import SEED, format_failure
-from tests.durability.serving import Kind
+from tests.durability.support.faulty import BEGINS, Plan
+from tests.durability.support.rounds import Life
+from tests.durability.support.seeds import SEED, format_failure
+from tests.durability.support.serving import Kind
 
 _COMPACTING: Final = {
     "log.cleaner.backoff.ms": "20",

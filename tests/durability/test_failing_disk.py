@@ -1,7 +1,7 @@
 """A disk that is full, fails, or tears a write: nothing acknowledged is lost, and the rest is served.
 
-Most disks here are those of tests/durability/faulty.py. One is the system's own: no file may grow beyond a size, so a
-write beyond it is torn there, and what follows is refused.
+Most disks here are those of tests/durability/support/faulty.py. One is the system's own: no file may grow beyond a
+size, so a write beyond it is torn there, and what follows is refused.
 """
 
 import errno
@@ -13,11 +13,11 @@ from typing import Final
 
 import pytest
 
-from tests.durability.faulty import IS_OVER, Plan
-from tests.durability.forgetful import after_power_cut
-from tests.durability.rounds import LEAST, Life
-from tests.durability.seeds import KILLS, SEED, format_failure
-from tests.durability.serving import Kind
+from tests.durability.support.faulty import IS_OVER, Plan
+from tests.durability.support.forgetful import after_power_cut
+from tests.durability.support.rounds import LEAST, Life
+from tests.durability.support.seeds import KILLS, SEED, format_failure
+from tests.durability.support.serving import Kind
 
 _HERE: Final = "tests/durability/test_failing_disk.py"
 _SMALL: Final = {"log.segment.bytes": "20000", "offsets.topic.num.partitions": "5"}

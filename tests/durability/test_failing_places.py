@@ -9,11 +9,11 @@ import pytest
 from kcoord.broker.describe_cluster import offsets_partition
 from kcoord.errors import ErrorCode
 from kcoord.testing.errors import TimedOutError
-from tests.durability.by_hand import ManualClient
-from tests.durability.faulty import Plan
-from tests.durability.rounds import Life
-from tests.durability.seeds import SEED, format_failure
-from tests.durability.serving import Kind, Served
+from tests.durability.support.by_hand import ManualClient
+from tests.durability.support.faulty import Plan
+from tests.durability.support.rounds import Life
+from tests.durability.support.seeds import SEED, format_failure
+from tests.durability.support.serving import Kind, Served
 
 _ALL_CALLS: Final = ("write", "open", "make_folder", "rename", "sync", "delete")
 

@@ -14,7 +14,7 @@ from kcoord.groups.requests import FetchOffsets, RequestedGroup
 from kcoord.server.groups.group_runtime import GroupRuntime
 from kcoord.settings import Settings
 from kcoord.tickets import Ticket
-from tests.groups.commits import Line, commit_of
+from tests.support.groups.commits import Line, commit_of
 
 _NODE: Final = NodeId(1)
 _LONG_AGO: Final = Instant(1000.0, 1_700_000_000_000)

@@ -10,9 +10,9 @@ from typing import Final
 
 import pytest
 
-from tests.durability.rounds import LEAST, Life
-from tests.durability.seeds import KILLS, SEED, format_failure
-from tests.durability.serving import Kind
+from tests.durability.support.rounds import LEAST, Life
+from tests.durability.support.seeds import KILLS, SEED, format_failure
+from tests.durability.support.serving import Kind
 
 _SMALL: Final = {"log.segment.bytes": "20000", "offsets.topic.num.partitions": "1"}
 _COMPACTING: Final = {

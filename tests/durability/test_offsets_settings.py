@@ -13,12 +13,19 @@ from kcoord.client.client import Client
 from kcoord.errors import ErrorCode
 from kcoord.storage.kraft_metadata import FOLDER
 from kcoord.storage.log_dir import read_topic_id
-from tests.durability.record_writers import TOPIC as CANARY
-from tests.durability.serving import Kind, Served
-from tests.durability.writers import ALTER_CONFIGS, CREATE_TOPICS, METADATA, OFFSET_COMMIT, OFFSET_FETCH, PRODUCE
-from tests.hostile.batches import good_batch
-from tests.hostile.scene import wait_until
+from tests.durability.support.record_writers import TOPIC as CANARY
+from tests.durability.support.serving import Kind, Served
+from tests.durability.support.writers import (
+    ALTER_CONFIGS,
+    CREATE_TOPICS,
+    METADATA,
+    OFFSET_COMMIT,
+    OFFSET_FETCH,
+    PRODUCE,
+)
 from tests.storage.test_kraft_metadata import batch, config, topic
+from tests.support.hostile.batches import good_batch
+from tests.support.hostile.scene import wait_until
 
 NAME: Final = "__consumer_offsets"
 LIST_OFFSETS, DELETE_RECORDS, EARLIEST = 2, 21, -2

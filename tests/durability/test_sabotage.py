@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.durability.faulty import BEGINS, Plan
-from tests.durability.forgetful import after_power_cut
-from tests.durability.rounds import Life
-from tests.durability.serving import Kind
+from tests.durability.support.faulty import BEGINS, Plan
+from tests.durability.support.forgetful import after_power_cut
+from tests.durability.support.rounds import Life
+from tests.durability.support.serving import Kind
 
 SEED = 1
 

@@ -1,6 +1,6 @@
 import pytest
 
-from tests.groups.scene import Scene
+from tests.support.groups.scene import Scene
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from kcoord.groups.effects import NO_EFFECTS
 from kcoord.groups.records import GroupStored, StoredMember
 from kcoord.groups.requests import Heartbeat
 from kcoord.tickets import Ticket
-from tests.groups.scene import Scene
+from tests.support.groups.scene import Scene
 
 SESSION = 45.0
 

@@ -5,7 +5,7 @@ import pytest
 from kcoord.errors import ErrorCode
 from kcoord.groups.effects import EventType
 from kcoord.groups.replies import JoinReply
-from tests.groups.scene import Joined, Scene
+from tests.support.groups.scene import Joined, Scene
 
 
 def keep_alive(scene: Scene, seconds: float, *members: Joined) -> None:

@@ -5,7 +5,7 @@ import pytest
 from kcoord.errors import ErrorCode
 from kcoord.groups.records import GroupDeleted, OffsetDeleted
 from kcoord.groups.replies import DeletedGroup
-from tests.groups.scene import Scene
+from tests.support.groups.scene import Scene
 
 
 def deleted(group_id: str, error: ErrorCode = ErrorCode.none) -> DeletedGroup:

@@ -4,7 +4,7 @@ import pytest
 
 from kcoord.errors import ErrorCode
 from kcoord.groups.replies import DescribedMember
-from tests.groups.scene import Scene
+from tests.support.groups.scene import Scene
 
 NOT_ASKED_FOR = -(2**31)
 READ, DELETE, DESCRIBE, DESCRIBE_CONFIGS, ALTER_CONFIGS = 3, 6, 8, 10, 11

@@ -15,7 +15,7 @@ from kcoord.groups.records import (
     Part,
     Record,
 )
-from tests.groups.scene import WALL_START_MS, Scene
+from tests.support.groups.scene import WALL_START_MS, Scene
 
 OFFSETS = OffsetsStored("g", "t", (0, 1), (7, 8), (-1, -1), ("", ""), WALL_START_MS)
 CLASSIC = GroupStored(

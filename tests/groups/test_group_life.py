@@ -21,11 +21,11 @@ from kcoord.groups.effects import Effects
 from kcoord.groups.records import CommitInfo
 from kcoord.groups.replies import JoinReply, SyncReply
 from kcoord.groups.requests import Commit, Heartbeat, Leaving
-from tests.groups import invariants
-from tests.groups.commits import Line, commit_of
-from tests.groups.scene import Asking, Scene
-from tests.groups.subscriptions import subscription_to
 from tests.groups.witness import Witness
+from tests.support.groups import invariants
+from tests.support.groups.commits import Line, commit_of
+from tests.support.groups.scene import Asking, Scene
+from tests.support.groups.subscriptions import subscription_to
 
 RETENTION_MINUTES: Final = 2
 LONGER_THAN_ANY_DEADLINE: Final = 10_000.0

@@ -9,8 +9,8 @@ import pytest
 from kcoord.errors import ErrorCode
 from kcoord.offsets_log.encoding import key_values
 from kcoord.tickets import Ticket
-from tests.groups.commits import Line, commit_of
-from tests.groups.scene import Scene, subscription
+from tests.support.groups.commits import Line, commit_of
+from tests.support.groups.scene import Scene, subscription
 
 LIMIT = ErrorCode.policy_violation
 

@@ -10,8 +10,8 @@ import pytest
 
 from kcoord.errors import ErrorCode
 from kcoord.groups.classic.protocols import topics_of
-from tests.api.conversation import JOIN_GROUP, Conversation
-from tests.groups.scene import Scene, subscription
+from tests.support.conversation import JOIN_GROUP, Conversation
+from tests.support.groups.scene import Scene, subscription
 
 _NO_USER_DATA = (-1).to_bytes(4, signed=True)
 

@@ -11,7 +11,7 @@ from kcoord.groups.effects import NO_EFFECTS
 from kcoord.groups.records import GroupStored, StoredMember
 from kcoord.groups.replies import JoinReply, SyncReply
 from kcoord.settings import Settings
-from tests.groups.scene import Scene, subscription
+from tests.support.groups.scene import Scene, subscription
 
 
 def state_of(group: Group) -> dict[str, Any]:

@@ -4,7 +4,7 @@ import pytest
 
 from kcoord.errors import ErrorCode
 from kcoord.groups.records import GroupDeleted, GroupStored, OffsetDeleted, OffsetsStored, Record, StoredMember
-from tests.groups.scene import WALL_START_MS, Scene, subscription
+from tests.support.groups.scene import WALL_START_MS, Scene, subscription
 
 
 def stored_member(member_id: str, instance_id: str | None = None) -> StoredMember:

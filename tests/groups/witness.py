@@ -8,8 +8,8 @@ from kcoord.groups.coordinator import Coordinator
 from kcoord.groups.effects import Event, EventType
 from kcoord.groups.replies import CommitReply
 from kcoord.tickets import Ticket
-from tests.groups import invariants
-from tests.groups.scene import Asking, Scene, T
+from tests.support.groups import invariants
+from tests.support.groups.scene import Asking, Scene, T
 
 MOVES: Final = {
     EventType.REBALANCING: State.PREPARING_REBALANCE,

@@ -9,7 +9,7 @@ from kcoord.api.table import SERVED, Api
 from kcoord.protocol.codec import request_type
 from kcoord.protocol.varint import uvarint
 from tests.hostile.layout import Kind, Layout, Length, lay_out, length_bytes
-from tests.protocol.entities import random_entity
+from tests.support.entities import random_entity
 
 APIS = list(SERVED.values())
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from kcoord.testing.embedded import EmbeddedCluster
-from tests.hostile.scene import Scene
+from tests.support.hostile.scene import Scene
 
 Serve = Callable[..., Scene]
 

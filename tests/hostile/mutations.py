@@ -14,8 +14,8 @@ from kcoord.protocol.codec import encode_request, request_type
 from kcoord.protocol.entity_fields import Field, shape_of
 from kcoord.protocol.headers import RequestHeader
 from kcoord.protocol.varint import uvarint
-from tests.hostile.batches import fetch_frame, good_batch
-from tests.protocol.entities import random_entity
+from tests.support.entities import random_entity
+from tests.support.hostile.batches import fetch_frame, good_batch
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "wire"
 TOPIC = "here"

@@ -9,8 +9,8 @@ from kcoord.protocol.codec import MAX_REQUEST_ELEMENTS, encode_request, request_
 from kcoord.protocol.headers import RequestHeader
 from kcoord.protocol.varint import uvarint
 from tests.hostile.conftest import Serve
-from tests.hostile.procs import MIB
-from tests.hostile.scene import FETCH, METADATA, PATIENCE, Scene, request_frame
+from tests.support.hostile.procs import MIB
+from tests.support.hostile.scene import FETCH, METADATA, PATIENCE, Scene, request_frame
 
 FIND_COORDINATOR, CREATE_TOPICS = 10, 19
 

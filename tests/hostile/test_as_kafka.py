@@ -11,8 +11,8 @@ from kcoord.protocol.codec import decode_response
 from kcoord.protocol.frames import framed
 from kcoord.protocol.varint import uvarint
 from kcoord.testing.cluster import Cluster
-from tests.hostile.scene import API_VERSIONS, METADATA, PATIENCE, Scene, receive_frame, request_frame
 from tests.hostile.test_names import metadata_of, string
+from tests.support.hostile.scene import API_VERSIONS, METADATA, PATIENCE, Scene, receive_frame, request_frame
 
 LAST = 0x4C415354
 NO_TOPICS = b"\x01\x01\x00\x00"

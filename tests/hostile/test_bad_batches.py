@@ -13,10 +13,10 @@ import pytest
 from kcoord.errors import ErrorCode
 from kcoord.protocol.records.batch import HEADER_SIZE
 from kcoord.protocol.records.compression import Codec, compress
-from tests.hostile.batches import batch_of, good_batch, list_offset, now_ms, produce
 from tests.hostile.conftest import Serve
-from tests.hostile.procs import MIB
-from tests.hostile.scene import Scene, request_frame
+from tests.support.hostile.batches import batch_of, good_batch, list_offset, now_ms, produce
+from tests.support.hostile.procs import MIB
+from tests.support.hostile.scene import Scene, request_frame
 
 TINY_RECORD = bytes([12, 0, 0, 0, 1, 1, 0])
 # A batch is decompressed to be validated, up to 64 MiB (DECOMPRESSED_LIMIT), into buffers that grow to that.

@@ -6,8 +6,8 @@ from kcoord.api.table import Api
 from kcoord.protocol.codec import codec, decode_request
 from tests.hostile.bodies import APIS, sample, versions, with_lying_lengths, with_nulls
 from tests.hostile.layout import lay_out
-from tests.hostile.procs import MIB
-from tests.hostile.scene import Scene, request_frame
+from tests.support.hostile.procs import MIB
+from tests.support.hostile.scene import Scene, request_frame
 
 INIT_PRODUCER_ID = 22
 

@@ -9,10 +9,10 @@ from contextlib import ExitStack
 import pytest
 
 from kcoord.protocol.codec import decode_response
-from tests.hostile.batches import fetch_frame, good_batch, produce
 from tests.hostile.conftest import Serve
-from tests.hostile.procs import MIB
-from tests.hostile.scene import (
+from tests.support.hostile.batches import fetch_frame, good_batch, produce
+from tests.support.hostile.procs import MIB
+from tests.support.hostile.scene import (
     API_VERSIONS,
     FETCH,
     METADATA,

@@ -16,8 +16,8 @@ from kcoord.server.listener.descriptors import connection_capacity
 from kcoord.testing.embedded import EmbeddedCluster, serve_command
 from kcoord.testing.process import CapturedProcess
 from kcoord.testing.proxy import proxy_command
-from tests.hostile import procs
-from tests.hostile.scene import API_VERSIONS, FAULTS, METADATA, PATIENCE, request_frame, wait_until
+from tests.support.hostile import procs
+from tests.support.hostile.scene import API_VERSIONS, FAULTS, METADATA, PATIENCE, request_frame, wait_until
 
 LIMIT: Final = 160
 HELLO: Final = request_frame(API_VERSIONS, 0, b"")

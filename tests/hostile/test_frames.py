@@ -7,8 +7,8 @@ import pytest
 from kcoord.protocol.codec import decode_response
 from kcoord.protocol.frames import framed
 from tests.hostile.conftest import Serve
-from tests.hostile.procs import MIB
-from tests.hostile.scene import API_VERSIONS, METADATA, Scene, is_closed, receive_frame, request_frame
+from tests.support.hostile.procs import MIB
+from tests.support.hostile.scene import API_VERSIONS, METADATA, Scene, is_closed, receive_frame, request_frame
 
 GOOD = request_frame(METADATA, 12, b"\x01\x01\x00\x00")
 DEFAULT_LIMIT = 100 * MIB

@@ -9,11 +9,11 @@ import pytest
 from kcoord.errors import ErrorCode
 from kcoord.protocol.codec import decode_response
 from kcoord.protocol.records.record import Record, write_batch
-from tests.hostile import procs
-from tests.hostile.batches import fetch_frame, good_batch, now_ms, produce
 from tests.hostile.conftest import Serve
-from tests.hostile.procs import MIB
-from tests.hostile.scene import FETCH, Scene, wait_until
+from tests.support.hostile import procs
+from tests.support.hostile.batches import fetch_frame, good_batch, now_ms, produce
+from tests.support.hostile.procs import MIB
+from tests.support.hostile.scene import FETCH, Scene, wait_until
 
 DELETE_RECORDS, DELETE_TOPICS = 21, 20
 BATCH_SIZE = 100_000

@@ -14,8 +14,8 @@ import pytest
 from tests.hostile.conftest import Serve
 from tests.hostile.fuzzing import Outcome
 from tests.hostile.mutations import TOPIC
-from tests.hostile.procs import MIB
-from tests.hostile.scene import METADATA, Scene, wait_until
+from tests.support.hostile.procs import MIB
+from tests.support.hostile.scene import METADATA, Scene, wait_until
 
 FRAMES = int(os.environ.get("KCOORD_TEST_FRAMES", "20000"))
 SEED = int(os.environ.get("KCOORD_TEST_SEED") or SystemRandom().randrange(2**31))

@@ -7,7 +7,7 @@ import pytest
 from kcoord.errors import ErrorCode
 from kcoord.protocol.codec import decode_response
 from kcoord.protocol.frames import framed
-from tests.hostile.scene import METADATA, Scene, request_frame
+from tests.support.hostile.scene import METADATA, Scene, request_frame
 
 LONGEST = 2**15 - 1
 NO_UTF8 = (b"\xff", b"caf\xe9", b"\xc0\xaf", b"\xed\xa0\x80", b"\xf8\x88\x80\x80\x80", b"a\x80b")

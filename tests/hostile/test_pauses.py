@@ -17,9 +17,9 @@ from kcoord.client.security import Security, Tls
 from kcoord.errors import ErrorCode
 from kcoord.testing.embedded import EmbeddedCluster
 from kcoord.testing.proxy import ProxyProcess
-from tests.certificates import authority, signed
 from tests.hostile.conftest import Serve
-from tests.hostile.scene import Scene, wait_until
+from tests.support.certificates import authority, signed
+from tests.support.hostile.scene import Scene, wait_until
 
 JOIN, HEARTBEAT, SYNC, DESCRIBE = 11, 12, 14, 15
 MEMBERS = 20

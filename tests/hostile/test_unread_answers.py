@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.hostile.batches import fetch_frame, good_batch, produce
 from tests.hostile.conftest import Serve
-from tests.hostile.procs import MIB
-from tests.hostile.scene import METADATA, Scene, receive_frame, request_frame
+from tests.support.hostile.batches import fetch_frame, good_batch, produce
+from tests.support.hostile.procs import MIB
+from tests.support.hostile.scene import METADATA, Scene, receive_frame, request_frame
 
 METADATA_OF_ALL = request_frame(METADATA, 12, b"\x00\x01\x00\x00")
 

@@ -6,7 +6,7 @@ proxy    a real Kafka of 3 brokers behind `kcoord proxy`
 proxy-local
          the same, with groups coordinated by the proxy and persisted in a topic of that Kafka
 
-test_rebalances_by_proxy.py always plays some of them through the proxy, too.
+rebalances/test_by_proxy.py always plays some of them through the proxy, too.
 """
 
 import os
@@ -19,9 +19,9 @@ import pytest
 
 from kcoord.testing.kafka import KafkaCluster
 from tests.clients.group_members.programs import Programs
-from tests.differential.pair import wait_for_coordinators
-from tests.integration.group_scene import GroupScene
-from tests.integration.secure_kafka import SecureKafka
+from tests.integration.support.group_scene import GroupScene
+from tests.integration.support.secure_kafka import SecureKafka
+from tests.support.differential.pair import wait_for_coordinators
 
 SETTINGS = {"group.initial.rebalance.delay.ms": "0", "group.min.session.timeout.ms": "500"}
 

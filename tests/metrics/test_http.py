@@ -14,7 +14,7 @@ from kcoord.metrics.counts import Histogram
 from kcoord.metrics.http import MetricsServer
 from kcoord.metrics.http_connection import MAX_CONNECTIONS
 from kcoord.metrics.listening import CannotListen, Endpoint, endpoint_of, format_endpoint, listen_on
-from tests.metrics.scrapes import OPEN_METRICS, Scrape, ask
+from tests.support.scrapes import OPEN_METRICS, Scrape, ask
 
 
 class Some:

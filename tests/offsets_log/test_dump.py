@@ -14,8 +14,8 @@ from kcoord.offsets_log.dump import Dumped, DumpedBatch, DumpFilter, Problem, ba
 from kcoord.offsets_log.record_codec import write_key, write_value
 from kcoord.protocol.records.compression import Codec
 from kcoord.protocol.records.record import ProducerStamp, Record, write_batch
-from tests.offsets_log.kafka_dump import dumped_batches, printed_batches
 from tests.storage.record_segments import FOLDER, PRINTED, SEGMENT
+from tests.support.logs.kafka_dump import dumped_batches, printed_batches
 
 KEY = write_key(1, {"group": "g", "topic": "t", "partition": 3})
 VALUE = write_value(1, {"offset": 41})

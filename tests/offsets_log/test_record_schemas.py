@@ -31,7 +31,7 @@ from kcoord.offsets_log.record_schemas import (
 )
 from kcoord.protocol.records.batch import split_batches
 from kcoord.protocol.records.record import Record, read_records
-from tests.offsets_log.schema_values import EVERY_VERSION, values_of
+from tests.support.logs.schema_values import EVERY_VERSION, values_of
 
 SEGMENTS = sorted(Path(__file__).parent.parent.parent.joinpath("fixtures", "segments").glob("*/*/*.log"))
 OFFSET_COMMIT, GROUP_METADATA, MEMBER_METADATA, STREAMS_METADATA = 1, 2, 5, 17

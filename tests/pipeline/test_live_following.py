@@ -17,7 +17,7 @@ from kcoord.pipeline.following import _BATCH_GRACE, BatchWriter, WriteTotals, wa
 from kcoord.pipeline.schemas import TABLES
 from kcoord.pipeline.sources.arrow_packing import PACKED, pack_rows
 from kcoord.pipeline.tables import TablesFolder
-from tests.pipeline.segment_files import batch, commit, in_a_row, tombstone
+from tests.support.pipeline.segment_files import batch, commit, in_a_row, tombstone
 
 EVERYTHING = Wanted()
 BATCHES = in_a_row(batch(commit(1), commit(2)), batch(tombstone(), commit(3)))

@@ -12,8 +12,8 @@ from kcoord.pipeline.decoding.segments import find_segments, plan_ranges
 from kcoord.pipeline.schemas import COMMITS, GENERATIONS, GROUP_EVENTS, REJECTED, SCANNED, TABLES, spark_schema
 from kcoord.pipeline.tables import BadFolder, TablesFolder, check_writable
 from kcoord.protocol.records.record import Record
-from tests.pipeline.expected_rows import decoded
-from tests.pipeline.segment_files import AT_MS, batch, commit, in_a_row, tombstone, write_segment
+from tests.support.pipeline.expected_rows import decoded
+from tests.support.pipeline.segment_files import AT_MS, batch, commit, in_a_row, tombstone, write_segment
 
 DECODED = [name for name, table in TABLES.items() if table.is_decoded]
 

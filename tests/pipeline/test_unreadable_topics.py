@@ -10,7 +10,7 @@ from kcoord.admin.connecting.connection import Connection
 from kcoord.errors import ErrorCode
 from kcoord.pipeline.sources.live_plan import Choice
 from kcoord.pipeline.unreadable_topics import UnreadableTopics, unreadable_reported
-from tests.admin.wire.scripted_broker import LIST_OFFSETS, METADATA, ScriptedBroker
+from tests.support.admin.scripted_broker import LIST_OFFSETS, METADATA, ScriptedBroker
 
 PATIENCE = 20.0
 NAMED = Choice(topics=("orders", "secret"))

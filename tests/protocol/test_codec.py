@@ -22,7 +22,7 @@ from kcoord.protocol.codec import (
 from kcoord.protocol.encode import compiled_writer
 from kcoord.protocol.headers import RequestHeader
 from kcoord.protocol.validate import CorruptMessage, compiled_validator
-from tests.protocol.entities import random_entity
+from tests.support.entities import random_entity
 
 _every_version = [(key, version) for key, name in api_key_map.items() for version in schema_name_map[name]]
 

@@ -19,7 +19,7 @@ from kcoord.protocol.frames import CorruptMessage
 from kcoord.protocol.headers import RequestHeader
 from kcoord.protocol.schema.message_readers import columns_of
 from kcoord.protocol.schema.messages import Fields, apis_with_schema, schema_of
-from tests.protocol.entities import random_entity
+from tests.support.entities import random_entity
 
 METADATA, OFFSET_FETCH, SASL_HANDSHAKE, API_VERSIONS = 3, 9, 17, 18
 KAFKA_TYPES = {"timedelta_i32": "int32", "timedelta_i64": "int64", "records": "bytes", "error_code": "error"}

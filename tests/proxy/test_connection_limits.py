@@ -11,8 +11,8 @@ from kcoord.security.listener import Listener, Sasl
 from kcoord.security.refusals import Refusal
 from kcoord.security.users import Users
 from kcoord.settings import Settings
+from tests.proxy.brokers.test_following import Scene, proxying, until
 from tests.proxy.fake_cluster import METADATA, FakeCluster
-from tests.proxy.test_following import Scene, proxying, until
 
 
 def connected(scene: Scene) -> socket.socket:

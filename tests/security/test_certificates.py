@@ -17,7 +17,7 @@ from cryptography.x509.oid import NameOID
 
 from kcoord.client.tls import as_file
 from kcoord.security.certificates import BadCertificate, ListenerCertificate, listener_certificate, subject_of
-from tests.certificates import authority, signed
+from tests.support.certificates import authority, signed
 
 KEY = ec.generate_private_key(ec.SECP256R1())
 

@@ -21,7 +21,7 @@ from kcoord.server.groups.group_runtime import GroupRuntime
 from kcoord.server.maintenance import Maintenance
 from kcoord.settings import Settings
 from kcoord.tickets import Ticket
-from tests.groups.commits import Line, commit_of
+from tests.support.groups.commits import Line, commit_of
 
 _NODE: Final = NodeId(1)
 

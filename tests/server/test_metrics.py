@@ -22,7 +22,7 @@ from kcoord.security.listener import Listener, Sasl
 from kcoord.security.users import Users
 from kcoord.server.metrics.metrics_source import instrumented
 from kcoord.server.setup import Setup, settings_of
-from tests.metrics.scrapes import OPEN_METRICS, Scrape, ask
+from tests.support.scrapes import OPEN_METRICS, Scrape, ask
 
 PRODUCE, FETCH, METADATA, OFFSET_COMMIT, JOIN_GROUP, HEARTBEAT, LEAVE_GROUP, SYNC_GROUP = 0, 1, 3, 8, 11, 12, 13, 14
 SESSION = timedelta(seconds=30)

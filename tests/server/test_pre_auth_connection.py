@@ -23,7 +23,7 @@ from kcoord.security.listener import ClientAuth, Listener, ListenerTls, Sasl
 from kcoord.security.listener_tls import BadListenerTls
 from kcoord.security.refusals import Refusal
 from kcoord.security.users import Users
-from tests.certificates import Identity, authority, signed
+from tests.support.certificates import Identity, authority, signed
 
 from .conftest import Serve, Server
 

@@ -25,11 +25,11 @@ from kcoord.groups.requests import (
     Sync,
     TopicPartitions,
 )
-from tests.groups.commits import Line, commit_of
-from tests.groups.subscriptions import subscription_to
 from tests.simulation.environment import Environment
 from tests.simulation.link import Call, Link
 from tests.simulation.server import TOPICS, Server
+from tests.support.groups.commits import Line, commit_of
+from tests.support.groups.subscriptions import subscription_to
 
 GARBAGE: Final = b"\x00\x01\xff"
 

@@ -33,8 +33,8 @@ from kcoord.groups.replies import (
 )
 from kcoord.groups.requests import Commit, DeleteOffsets, Heartbeat, Join, Sync
 from kcoord.tickets import Ticket
-from tests.groups import invariants
 from tests.simulation.link import Call
+from tests.support.groups import invariants
 
 INTRUDER: Final = "intruder"
 

@@ -17,12 +17,12 @@ from kcoord.groups.requests import (
     Sync,
     TopicPartitions,
 )
-from tests.groups.commits import Line, commit_of
 from tests.simulation.crowd import Crowd
 from tests.simulation.environment import Environment
 from tests.simulation.ledger import INTRUDER
 from tests.simulation.link import Call
 from tests.simulation.server import TOPICS, Server
+from tests.support.groups.commits import Line, commit_of
 
 EVERY: Final = 2.0  # seconds, on average
 

@@ -6,7 +6,7 @@ from typing import Final
 
 from kcoord.testing.kafka import KafkaCluster
 from kcoord.testing.tools import JavaTools
-from tests.integration.log_dump_scene import SETTINGS, LogScene
+from tests.support.logs.log_dump_scene import SETTINGS, LogScene
 
 FOLDER: Final = Path(__file__).parent.parent.parent / "fixtures" / "segments"
 SEGMENT: Final = Path("__consumer_offsets-0") / "00000000000000000000.log"

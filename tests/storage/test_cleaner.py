@@ -7,8 +7,8 @@ from kcoord.groups.records import GroupDeleted, GroupStored, OffsetDeleted, Offs
 from kcoord.protocol.records.batch import CorruptBatch, split_batches
 from kcoord.storage import cleaner
 from kcoord.storage.cleaner import is_worth_compacting
-from tests.groups import invariants
 from tests.storage.one_partition import DAY_MS, NOW_MS, OnePartition
+from tests.support.groups import invariants
 
 
 class CountedStore(MemoryStore):

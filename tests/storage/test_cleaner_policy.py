@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from kcoord.protocol.records.batch import Batch, CorruptBatch, assemble, has_valid_crc, split_batches, without_records
 from kcoord.protocol.records.compression import Codec
 from kcoord.protocol.records.record import ProducerStamp, Record, read_records, write_batch
-from tests.storage.compacted import compacted as compacted_log
+from tests.support.logs.compacted import compacted as compacted_log
 
 NOW = 1_000_000
 RETENTION = 5_000

@@ -21,8 +21,8 @@ from kcoord.storage.data_dir import BadDataDir, DataDir
 from kcoord.storage.log_dir import read_topic_id, topic_id_text
 from kcoord.storage.topic_discovery import load_topics
 from kcoord.storage.topics_file import NAME
-from tests.broker.appending import append_at_once, offset_for_timestamp, offset_of_max_timestamp
 from tests.storage.failing_filesystem import Crash, FailingFilesystem, open_files_of
+from tests.support.logs.appending import append_at_once, offset_for_timestamp, offset_of_max_timestamp
 
 now_ms = 1_800_000_000_000
 _ids = count(1)

@@ -1,4 +1,4 @@
-"""Topics in the controllers' log; tests/integration/test_topics_on_disk reads that of a real broker."""
+"""Topics in the controllers' log; tests/integration/storage/test_topics_on_disk reads that of a real broker."""
 
 import logging
 from pathlib import Path

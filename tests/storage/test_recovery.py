@@ -15,8 +15,8 @@ from kcoord.storage.log_dir import LogDir
 from kcoord.storage.producer_snapshot import read_snapshot
 from kcoord.storage.recovery import Unrecoverable, recover
 from kcoord.storage.segment_files import SegmentFiles
-from tests.broker.appending import append_at_once, offset_for_timestamp
 from tests.storage.failing_filesystem import Crash, FailingFilesystem
+from tests.support.logs.appending import append_at_once, offset_for_timestamp
 
 now_ms = 1_800_000_000_000
 topic_id = UUID(int=7)

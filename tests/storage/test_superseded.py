@@ -11,8 +11,8 @@ from kcoord.groups.records import CommitPartitions, GroupDeleted, OffsetDeleted,
 from kcoord.offsets_log.group_log import GroupLog
 from kcoord.storage import cleaner, superseded
 from kcoord.storage.superseded import CommitSeries, SupersededBatches
-from tests.groups import invariants
 from tests.storage.one_partition import DAY_MS, NOW_MS, OnePartition
+from tests.support.groups import invariants
 
 NOBODYS = GroupDeleted(group_id="nobody's")
 

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from kcoord.testing.archive import with_archive
 from kcoord.testing.errors import ResolveError
 from kcoord.testing.jars import kafka_folder, resolve
-from kcoord.testing.java import Java, Jvm
+from kcoord.testing.jvm.archive import with_archive
+from kcoord.testing.jvm.java import Java, Jvm
 from kcoord.testing.tools import JavaTools
 
 from .conftest import Programs, RunPython

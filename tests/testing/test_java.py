@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from kcoord.testing.errors import MissingProgramError
-from kcoord.testing.java import Java, Jvm, find_java
+from kcoord.testing.jvm.java import Java, Jvm, find_java
 
 from .conftest import Programs, RunPython
 

@@ -24,10 +24,10 @@ from kcoord.pipeline.report.model import (
 )
 from kcoord.pipeline.report.overview_frames import ranked_groups, rejected_reasons
 from kcoord.pipeline.transforms.filters import filter_time
+from kcoord.pipeline.transforms.lag.stuck import never_caught_up, stuck_partitions
+from kcoord.pipeline.transforms.lag.timeline import lag_period, lag_timeline, partition_timeline
 from kcoord.pipeline.transforms.period import period_of, time_of
-from kcoord.pipeline.transforms.stuck import never_caught_up, stuck_partitions
-from kcoord.pipeline.transforms.timeline import lag_period, lag_timeline, partition_timeline
-from kcoord.pipeline.transforms.unstable import flapping_members, unstable_groups
+from kcoord.pipeline.transforms.rebalances.unstable import flapping_members, unstable_groups
 
 Finding = TypeVar("Finding", UnstableGroup, FlappingMember, NeverCaughtUp, StuckPartition, RejectedReason)
 _ALL: Final = 2**31 - 1

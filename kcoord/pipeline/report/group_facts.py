@@ -31,8 +31,8 @@ from kcoord.pipeline.report.model import (
     Rebalance,
     RebalanceMark,
 )
+from kcoord.pipeline.transforms.lag.timeline import sum_partitions
 from kcoord.pipeline.transforms.period import time_of
-from kcoord.pipeline.transforms.timeline import sum_partitions
 
 Fact = TypeVar("Fact")
 

@@ -10,7 +10,7 @@ No cache is told of changes. Each is validated when it is used: what its answer 
 differs, the request is decided on the ordinary path, which may cache it again. So nothing can be forgotten when a group
 changes; but a check ("fence") that is added to the ordinary path must be added to what is compared here, too.
 fences.md has a row for each check of the ordinary path, which says what covers it here; a test compares it with the
-source (tests/server/test_fast_path_fences.py) and fails if a check has no row.
+source (tests/server/fast_path/test_fast_path_fences.py) and fails if a check has no row.
 
 cache                      | what it remembers               | what invalidates it              | where that is checked
 ---------------------------+---------------------------------+----------------------------------+----------------------

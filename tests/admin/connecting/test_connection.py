@@ -21,7 +21,7 @@ from kcoord.admin.connecting.connection import (
 from kcoord.admin.connecting.contexts import Context, Contexts, save
 from kcoord.client.secret import Secret
 from kcoord.client.security import OAuthBearer, Plain, Scram, Security
-from tests.certificates import authority, signed
+from tests.support.certificates import authority, signed
 
 PLAIN = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="{}" password="{}";'
 FILE = f"""# of an operator

@@ -1,4 +1,4 @@
-"""JAAS lines. integration/test_java_settings.py shows that Java parses them in the same way."""
+"""JAAS lines. integration/security/test_java_settings.py shows that Java parses them in the same way."""
 
 import json
 from functools import partial

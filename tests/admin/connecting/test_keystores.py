@@ -9,8 +9,8 @@ from kcoord.admin.connecting.keystores import BadKeystore, KeyEntry, key_entry, 
 from kcoord.client.secret import Secret
 from kcoord.client.security import Tls
 from kcoord.client.tls import context_of
-from kcoord.testing.java import find_java
-from tests.certificates import authority, signed
+from kcoord.testing.jvm.java import find_java
+from tests.support.certificates import authority, signed
 
 STORE, KEY = Secret("store password"), Secret("key-password")
 AUTHORITY = authority("the authority")

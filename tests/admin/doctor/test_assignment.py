@@ -5,7 +5,7 @@ from dataclasses import replace
 from kcoord.admin.doctor.finding import Code, Severity
 from kcoord.admin.model import GroupType, Member
 from tests.admin.doctor.examined import findings
-from tests.admin.snapshots import group, member, seen, snapshot, topic
+from tests.support.admin.snapshots import group, member, seen, snapshot, topic
 
 TOPICS = [f"t{number}" for number in range(5)]
 

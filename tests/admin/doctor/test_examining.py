@@ -9,7 +9,7 @@ from kcoord.admin.doctor.examining import examine
 from kcoord.admin.doctor.finding import Code, Severity
 from kcoord.admin.model import Refusal, Resource
 from kcoord.errors import ErrorCode
-from tests.admin.snapshots import group, member, seen, snapshot
+from tests.support.admin.snapshots import group, member, seen, snapshot
 
 _page = (Path(__file__).parent.parent.parent.parent / "docs" / "doctor.md").read_text()
 

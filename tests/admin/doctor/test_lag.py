@@ -8,7 +8,7 @@ from kcoord.admin.doctor.finding import Code, Severity
 from kcoord.admin.groups.group_snapshot import Snapshot
 from kcoord.admin.model import Committed, Group, GroupType
 from tests.admin.doctor.examined import findings
-from tests.admin.snapshots import group, member, seen, seen_partition, snapshot, tp
+from tests.support.admin.snapshots import group, member, seen, seen_partition, snapshot, tp
 
 WORKING = group(member("a", "t-0"), member("b", "t-1"))
 EMPTY = group(state="Empty")

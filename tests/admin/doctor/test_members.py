@@ -5,7 +5,7 @@ import pytest
 from kcoord.admin.doctor.finding import Code, Severity
 from kcoord.admin.model import GroupType
 from tests.admin.doctor.examined import findings
-from tests.admin.snapshots import group, member, seen, snapshot, topic
+from tests.support.admin.snapshots import group, member, seen, snapshot, topic
 
 
 def test_more_members_than_partitions_are_named() -> None:

@@ -5,7 +5,7 @@ import pytest
 from kcoord.admin.doctor.finding import Code, Severity
 from kcoord.admin.model import GroupType
 from tests.admin.doctor.examined import findings
-from tests.admin.snapshots import NOW, group, member, seen, snapshot, topic
+from tests.support.admin.snapshots import NOW, group, member, seen, snapshot, topic
 
 OWNED = group(member("a", "t-0"))
 WEEK = 604_800_000

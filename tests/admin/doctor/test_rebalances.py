@@ -8,7 +8,7 @@ from kcoord.admin.doctor.finding import Code, Severity
 from kcoord.admin.groups.group_snapshot import Snapshot
 from kcoord.admin.model import Group, GroupType
 from tests.admin.doctor.examined import findings
-from tests.admin.snapshots import group, member, seen, snapshot, tp
+from tests.support.admin.snapshots import group, member, seen, snapshot, tp
 
 WAITING = group(member("a", topics=["t"]), member("b", topics=["t"]), state="PreparingRebalance")
 STABLE = group(member("a", "t-0"), member("b", "t-1"))

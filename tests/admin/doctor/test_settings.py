@@ -6,7 +6,7 @@ from kcoord.admin.doctor.finding import Code, Severity
 from kcoord.admin.doctor.settings import consumer_settings
 from kcoord.admin.model import GroupType
 from tests.admin.doctor.examined import findings
-from tests.admin.snapshots import group, member, seen, snapshot
+from tests.support.admin.snapshots import group, member, seen, snapshot
 
 SAFE = {"auto.offset.reset": "earliest"}
 

@@ -21,8 +21,8 @@ from kcoord.client.connect_errors import LoginFailed, NoAnswer, TlsFailed, Unrea
 from kcoord.client.secret import Secret
 from kcoord.errors import ErrorCode
 from kcoord.protocol.records.record import Record
-from tests.admin.fake_cluster import LiveFixture
-from tests.integration.group_kinds import create_topic
+from tests.support.admin.fake_cluster import LiveFixture
+from tests.support.admin.group_kinds import create_topic
 
 if TYPE_CHECKING:
     from kcoord.testing.cluster import Cluster

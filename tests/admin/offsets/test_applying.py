@@ -18,7 +18,7 @@ from kcoord.admin.offsets.resetting import ToOffset
 from kcoord.admin.wire.cluster import WireCluster
 from kcoord.errors import ErrorCode
 from kcoord.testing.embedded import EmbeddedCluster
-from tests.integration.offsets_scene import OffsetsScene
+from tests.support.admin.offsets_scene import OffsetsScene
 
 TP = TopicPartition("orders", 0)
 OLD, NEW = Committed(50, -1, "mine"), Committed(5)

@@ -9,7 +9,7 @@ from kcoord.admin.record_marks import RecordMark
 from kcoord.admin.wire.cluster import WireCluster
 from kcoord.errors import ErrorCode
 from kcoord.testing.embedded import EmbeddedCluster
-from tests.integration.offsets_scene import OffsetsScene
+from tests.support.admin.offsets_scene import OffsetsScene
 
 Position = tuple[TopicPartition, int]
 

@@ -15,7 +15,7 @@ from kcoord.admin.offsets.files.exporting import CannotExport, csv_lines, json_l
 from kcoord.admin.offsets.files.importing import offsets_by_group, only_groups, read_offsets, rename_groups
 from kcoord.admin.offsets.files.offset_lines import OffsetLine
 from kcoord.admin.record_marks import RecordMark
-from tests.admin.offsets.quoted_names import QUOTED
+from tests.support.admin.quoted_names import QUOTED
 
 SAMPLES = Path(__file__).parent.parent.parent.parent / "fixtures" / "offsets"
 

@@ -1,4 +1,4 @@
-"""Target offsets of resets. tests/integration/test_offsets_like_kafka.py shows that Kafka's tool gives the same."""
+"""Target offsets of resets. tests/integration/offsets/test_like_kafka.py shows that Kafka's tool gives the same."""
 
 import pytest
 

@@ -13,9 +13,9 @@ from kcoord.admin.wire import apis, brokers
 from kcoord.admin.wire.brokers import ApiRequest, ApiResponse, Brokers, error_of
 from kcoord.client.connect_errors import NoAnswer, Unreachable
 from kcoord.errors import ErrorCode
-from tests.admin.fake_cluster import PATIENCE, connection
+from tests.support.admin.fake_cluster import PATIENCE, connection
 
-from .scripted_broker import API_VERSIONS, METADATA, ScriptedBroker
+from ...support.admin.scripted_broker import API_VERSIONS, METADATA, ScriptedBroker
 
 NOBODYS = ApiRequest(1, apis.METADATA, {"topics": []})
 

@@ -10,7 +10,7 @@ from kcoord.admin.model import Committed, MemberToRemove, TopicPartition
 from kcoord.admin.wire.changes import PARTITIONS_PER_COMMIT
 from kcoord.admin.wire.cluster import WireCluster
 from kcoord.errors import ErrorCode
-from tests.admin.wire.scripted_broker import API_VERSIONS, FIND_COORDINATOR, SPOKEN, Answer, ScriptedBroker
+from tests.support.admin.scripted_broker import API_VERSIONS, FIND_COORDINATOR, SPOKEN, Answer, ScriptedBroker
 
 OFFSET_COMMIT, OFFSET_FETCH, LEAVE_GROUP, DELETE_GROUPS = 8, 9, 13, 42
 MINE: Final = {**SPOKEN, OFFSET_COMMIT: 8, OFFSET_FETCH: 8, LEAVE_GROUP: 4, DELETE_GROUPS: 2}

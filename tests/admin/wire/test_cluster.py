@@ -22,7 +22,7 @@ from kcoord.errors import ErrorCode
 from kcoord.protocol.records.compression import Codec
 from kcoord.protocol.records.record import Record
 from kcoord.testing.embedded import EmbeddedCluster
-from tests.admin.fake_cluster import LiveFixture, orders
+from tests.support.admin.fake_cluster import LiveFixture, orders
 
 NONE = ErrorCode.none
 FIRST_TIME = 1_700_000_000_000

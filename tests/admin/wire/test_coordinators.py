@@ -12,9 +12,9 @@ from kcoord.admin.wire.cluster import WireCluster
 from kcoord.admin.wire.coordinators import Coordinators, GroupQuery, Groups
 from kcoord.admin.wire.groups import describe_groups
 from kcoord.errors import ErrorCode
-from tests.admin.fake_cluster import connection
+from tests.support.admin.fake_cluster import connection
 
-from .scripted_broker import DESCRIBE_GROUPS, FIND_COORDINATOR, METADATA, OFFSET_FETCH, ScriptedBroker
+from ...support.admin.scripted_broker import DESCRIBE_GROUPS, FIND_COORDINATOR, METADATA, OFFSET_FETCH, ScriptedBroker
 
 NOT_AVAILABLE = ErrorCode.coordinator_not_available
 

@@ -12,9 +12,9 @@ from kcoord.admin.wire.cluster import WireCluster
 from kcoord.admin.wire.logs import Logs
 from kcoord.errors import ErrorCode
 from kcoord.protocol.records.record import Record, write_batch
-from tests.admin.fake_cluster import PATIENCE, connection
+from tests.support.admin.fake_cluster import PATIENCE, connection
 
-from .scripted_broker import FETCH, LIST_OFFSETS, METADATA, ScriptedBroker
+from ...support.admin.scripted_broker import FETCH, LIST_OFFSETS, METADATA, ScriptedBroker
 
 UNKNOWN = ErrorCode.unknown_topic_or_partition
 NONE = ErrorCode.none

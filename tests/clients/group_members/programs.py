@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 
 from kcoord.testing.jars import kafka_jvm
-from kcoord.testing.java import QUICK_FLAGS, Jvm
+from kcoord.testing.jvm.java import QUICK_FLAGS, Jvm
 from tests.clients.programs import ROOT, build_go
 
 HERE = Path(__file__).parent

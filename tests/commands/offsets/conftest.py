@@ -9,7 +9,7 @@ import pytest
 
 from kcoord.testing.embedded import EmbeddedCluster
 from tests.commands.offsets.expectations import BEFORE, MINUTE, START
-from tests.integration.offsets_scene import OffsetsScene
+from tests.support.admin.offsets_scene import OffsetsScene
 
 
 @pytest.fixture(scope="module")

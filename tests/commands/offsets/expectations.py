@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from tests.integration.offsets_scene import Commit, Partition, Run
+from tests.support.admin.offsets_scene import Commit, Partition, Run
 
 MINUTE = 60_000
 START = 1_700_000_000_000  # 2023-11-14T22:13:20Z

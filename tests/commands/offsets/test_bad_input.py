@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.commands.offsets.expectations import undo_file
-from tests.integration.offsets_scene import OffsetsScene, kcoord
+from tests.support.admin.offsets_scene import OffsetsScene, kcoord
 
 
 @pytest.mark.parametrize(

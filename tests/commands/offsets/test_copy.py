@@ -10,7 +10,7 @@ import pytest
 
 from kcoord.testing.embedded import EmbeddedCluster
 from tests.commands.offsets.expectations import BEFORE, MINUTE, START, cells, undo_file
-from tests.integration.offsets_scene import OffsetsScene, Run, kcoord
+from tests.support.admin.offsets_scene import OffsetsScene, Run, kcoord
 
 
 @pytest.fixture(scope="module")

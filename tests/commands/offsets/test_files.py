@@ -12,9 +12,9 @@ from kcoord.admin.model import Answers, ListedGroup
 from kcoord.admin.offsets.files.documents import is_replaceable
 from kcoord.admin.record_marks import checksum_of
 from kcoord.admin.wire.cluster import WireCluster
-from tests.admin.fake_cluster import LiveFixture, assigned
 from tests.commands.offsets.expectations import BEFORE, MINUTE, START, cells, undo_file
-from tests.integration.offsets_scene import OffsetsScene, kcoord
+from tests.support.admin.fake_cluster import LiveFixture, assigned
+from tests.support.admin.offsets_scene import OffsetsScene, kcoord
 
 
 def test_an_export_has_all_that_is_known_and_comes_back(scene: OffsetsScene, group: str, folder: Path) -> None:

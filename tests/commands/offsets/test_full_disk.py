@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.admin.fake_cluster import LiveFixture, assigned
 from tests.commands.offsets.expectations import BEFORE, undo_file
 from tests.commands.terminal import KCOORD, PATIENCE, quiet_environment
-from tests.integration.offsets_scene import OffsetsScene
+from tests.support.admin.fake_cluster import LiveFixture, assigned
+from tests.support.admin.offsets_scene import OffsetsScene
 
 FULL = Path("/dev/full")
 LITTLE = 100  # bytes: fewer than any file that kcoord writes

@@ -19,11 +19,11 @@ from kcoord.admin.model import TopicPartition
 from kcoord.admin.wire.cluster import WireCluster
 from kcoord.client.client import Client
 from kcoord.testing.embedded import EmbeddedCluster
-from tests.admin.fake_cluster import LONG, LiveFixture, assigned, connection
 from tests.commands.offsets.expectations import undo_file
 from tests.commands.offsets.relay import HOST, Relay, relay
 from tests.commands.terminal import KCOORD, PATIENCE, quiet_environment
-from tests.integration.offsets_scene import OffsetsScene
+from tests.support.admin.fake_cluster import LONG, LiveFixture, assigned, connection
+from tests.support.admin.offsets_scene import OffsetsScene
 
 OFFSET_COMMIT, OFFSET_FETCH, JOIN_GROUP, LEAVE_GROUP, LIST_GROUPS, DELETE_GROUPS = 8, 9, 11, 13, 16, 42
 GROUPS = [f"g-{number:04}" for number in range(60)]

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from kcoord.testing.embedded import EmbeddedCluster
 from tests.commands.offsets.expectations import BEFORE, START, undo_file
-from tests.integration.offsets_scene import OffsetsScene, kcoord
+from tests.support.admin.offsets_scene import OffsetsScene, kcoord
 
 
 def saved_plan(scene: OffsetsScene, group: str) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.commands.offsets.expectations import BEFORE, cells, undo_file
-from tests.integration.offsets_scene import OffsetsScene
+from tests.support.admin.offsets_scene import OffsetsScene
 
 
 def test_a_reset_shows_its_plan_and_changes_nothing(scene: OffsetsScene, group: str, folder: Path) -> None:

@@ -13,8 +13,8 @@ import pytest
 
 from kcoord.testing.embedded import EmbeddedCluster
 from tests.commands.offsets.expectations import undo_file
-from tests.integration.mirrored_scene import MINUTE, START, MirroredScene
-from tests.integration.offsets_scene import OffsetsScene, Run, kcoord
+from tests.support.admin.mirrored_scene import MINUTE, START, MirroredScene
+from tests.support.admin.offsets_scene import OffsetsScene, Run, kcoord
 
 Transfer = Callable[..., Run]
 

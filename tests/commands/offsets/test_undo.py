@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 from tests.commands.offsets.expectations import BEFORE, START, undo_file
-from tests.integration.offsets_scene import OffsetsScene
+from tests.support.admin.offsets_scene import OffsetsScene
 
 
 def test_offsets_of_a_topic_that_is_gone_are_left_out_and_the_rest_is_brought_back(

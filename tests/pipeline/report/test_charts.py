@@ -9,7 +9,7 @@ from kcoord.pipeline.report.charts.rebalance_chart import causes_chart
 from kcoord.pipeline.report.charts.scales import number_scale, time_scale
 from kcoord.pipeline.report.elements import el
 from kcoord.pipeline.report.model import Bounded, Member, OwnedPartition, OwnedSpan, Point, RebalanceMark
-from tests.pipeline.report.pages import Element, parse
+from tests.support.pipeline.pages import Element, parse
 
 START = datetime(2026, 11, 16, 10, 0, tzinfo=UTC)
 HOUR = time_scale(START, START + timedelta(hours=1))

@@ -7,7 +7,7 @@ from kcoord.pipeline.report.model import Bounded, GroupFacts, ReportFacts
 from kcoord.pipeline.report.page import render
 from kcoord.pipeline.report.style import STYLE
 
-from .pages import Element, parse
+from ...support.pipeline.pages import Element, parse
 from .sample_facts import START, sample_facts
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kcoord.pipeline.report.elements import concatenate, el
-from tests.pipeline.report.pages import parse
+from tests.support.pipeline.pages import parse
 
 
 def test_an_element_has_its_children_and_its_attributes() -> None:

@@ -27,9 +27,9 @@ from kcoord.pipeline.report.model import (
     Scanned,
 )
 from kcoord.pipeline.report.page import render
-from kcoord.pipeline.transforms import causes
+from kcoord.pipeline.transforms.rebalances import causes
 from tests.pipeline.report.small_tables import at, frames
-from tests.pipeline.transforms.histories import interpreted
+from tests.support.pipeline.histories import interpreted
 
 ASKED: Final = ReportRequest(source_name="here", made_at=datetime(2026, 11, 17, tzinfo=UTC))
 LIMITS: Final = Limits(

@@ -12,8 +12,8 @@ import pytest
 from kcoord.pipeline.report.model import Bounded, GroupFacts, ReportFacts
 from kcoord.pipeline.report.page import render
 from kcoord.pipeline.report.style import STYLE
-from tests.pipeline.report.pages import Element, parse
 from tests.pipeline.report.sample_facts import renamed, sample_facts
+from tests.support.pipeline.pages import Element, parse
 
 HOSTILE = {
     "a script": "<script>alert(1)</script>",

@@ -3,7 +3,7 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.pipeline.transforms.histories import interpreted
+from tests.support.pipeline.histories import interpreted
 
 
 @pytest.fixture(autouse=True, scope="package")

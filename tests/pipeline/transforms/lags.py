@@ -6,7 +6,7 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.testing import assertDataFrameEqual
 
-from tests.pipeline.transforms.histories import at
+from tests.support.pipeline.histories import at
 
 
 def check(frame: DataFrame, columns: str, *rows: Sequence[Any]) -> None:

@@ -6,8 +6,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from kcoord.pipeline.transforms.events import topic_names
-from kcoord.pipeline.transforms.rebalances import rebalances
-from tests.pipeline.transforms.histories import (
+from kcoord.pipeline.transforms.rebalances.rebalances import rebalances
+from tests.support.pipeline.histories import (
     DAY,
     GROUP_EPOCH,
     PATTERN,

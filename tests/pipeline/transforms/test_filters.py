@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 
 from kcoord.pipeline.schemas import COMMITS, LAG, LOG_ENDS, OWNERSHIP, REBALANCES, TABLES
 from kcoord.pipeline.transforms.filters import filter_groups, filter_time
-from tests.pipeline.transforms.histories import at, frame_of
+from tests.support.pipeline.histories import at, frame_of
 
 SINCE, UNTIL = at(100), at(200)
 MOMENTS = {COMMITS: "appended_at", LAG: "at", LOG_ENDS: "last_at"}

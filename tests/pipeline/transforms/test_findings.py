@@ -6,10 +6,10 @@ from typing import Any, Final
 from pyspark.sql import DataFrame, SparkSession
 
 from kcoord.pipeline.schemas import LAG, LOG_ENDS, REBALANCES
-from kcoord.pipeline.transforms.stuck import never_caught_up, stuck_partitions
-from kcoord.pipeline.transforms.unstable import flapping_members, unstable_groups
-from tests.pipeline.transforms.histories import at, frame_of
+from kcoord.pipeline.transforms.lag.stuck import never_caught_up, stuck_partitions
+from kcoord.pipeline.transforms.rebalances.unstable import flapping_members, unstable_groups
 from tests.pipeline.transforms.lags import behind, check, deleted
+from tests.support.pipeline.histories import at, frame_of
 
 
 def rebalance(group: str, ended: float | None, **others: Any) -> dict[str, Any]:

@@ -6,8 +6,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from kcoord.pipeline.schemas import LAG
-from kcoord.pipeline.transforms.lag import lag
-from tests.pipeline.transforms.histories import DAY, Log, MadeTable, at, types_of, types_of_table
+from kcoord.pipeline.transforms.lag.lag import lag
+from tests.support.pipeline.histories import DAY, Log, MadeTable, at, types_of, types_of_table
 
 LOG = Log()
 BEHIND = "at committed log_end lag lag_ms next_at"

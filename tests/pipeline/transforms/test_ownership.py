@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 from kcoord.pipeline.schemas import OWNERSHIP
 from kcoord.pipeline.transforms.events import topic_names
 from kcoord.pipeline.transforms.ownership import memberships, ownership
-from tests.pipeline.transforms.histories import (
+from tests.support.pipeline.histories import (
     CURRENT,
     DAY,
     SHARE_CURRENT,

@@ -1,7 +1,7 @@
 """The length of the time that was read, or requested."""
 
 from kcoord.pipeline.transforms.period import Period
-from tests.pipeline.transforms.histories import at
+from tests.support.pipeline.histories import at
 
 HOUR = 3600
 FOUR_HOURS = Period(first=at(0), last=at(4 * HOUR))

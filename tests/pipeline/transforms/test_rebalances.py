@@ -7,8 +7,8 @@ from pyspark.sql import SparkSession
 
 from kcoord.pipeline.schemas import REBALANCES
 from kcoord.pipeline.transforms.events import topic_names
-from kcoord.pipeline.transforms.rebalances import rebalances
-from tests.pipeline.transforms.histories import DAY, Log, MadeTable, at, member, stranger, types_of, types_of_table
+from kcoord.pipeline.transforms.rebalances.rebalances import rebalances
+from tests.support.pipeline.histories import DAY, Log, MadeTable, at, member, stranger, types_of, types_of_table
 
 LOG = Log()
 WHEN = "generation from_generation started_at ended_at duration_ms"

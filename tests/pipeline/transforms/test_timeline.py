@@ -5,9 +5,9 @@ from typing import Any, Final
 from pyspark.sql import DataFrame, SparkSession
 
 from kcoord.pipeline.schemas import LAG, LOG_ENDS
-from kcoord.pipeline.transforms.timeline import lag_period, lag_timeline
-from tests.pipeline.transforms.histories import at, frame_of
+from kcoord.pipeline.transforms.lag.timeline import lag_period, lag_timeline
 from tests.pipeline.transforms.lags import behind, check, deleted
+from tests.support.pipeline.histories import at, frame_of
 
 COLUMNS: Final = "group at lag highest_lag lag_ms commits"
 

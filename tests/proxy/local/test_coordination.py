@@ -22,7 +22,7 @@ from kcoord.proxy.local.coordination import LocalCoordination, LocalSetup
 from kcoord.proxy.local.runtime import LocalJournal, RuntimeSetup
 from kcoord.settings import Settings
 from kcoord.testing.embedded import EmbeddedCluster
-from tests.proxy.local.guest import (
+from tests.support.guest import (
     DESCRIBE_GROUPS,
     FIND_COORDINATOR,
     JOIN,

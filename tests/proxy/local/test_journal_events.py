@@ -10,7 +10,7 @@ from kcoord.errors import ErrorCode
 from kcoord.proxy.local import kafka_log
 from kcoord.server import cluster_runtime, maintenance
 from tests.proxy.local.desk import Desk
-from tests.proxy.local.guest import (
+from tests.support.guest import (
     HEARTBEAT,
     JOIN,
     OFFSET_COMMIT,

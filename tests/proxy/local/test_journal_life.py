@@ -13,7 +13,7 @@ import pytest
 from kcoord.errors import ErrorCode
 from kcoord.server import cluster_runtime, maintenance
 from tests.proxy.local.desk import Desk
-from tests.proxy.local.guest import OFFSET_COMMIT, Guest, HungUp, SentRequest, commit_errors, offsets_of
+from tests.support.guest import OFFSET_COMMIT, Guest, HungUp, SentRequest, commit_errors, offsets_of
 
 CLIENTS = 5
 STEPS = 400

@@ -18,7 +18,7 @@ from kcoord.proxy.local.coordination import LocalCoordination, LocalSetup
 from kcoord.proxy.local.offset_seeding import OffsetSeeder, UpstreamOffsets
 from kcoord.server.clock import instant
 from tests.proxy.local.desk import Desk
-from tests.proxy.local.guest import OFFSET_FETCH, Guest, SentRequest
+from tests.support.guest import OFFSET_FETCH, Guest, SentRequest
 
 LOADING, DONE = ErrorCode.coordinator_load_in_progress, ErrorCode.none
 UPSTREAM = 42

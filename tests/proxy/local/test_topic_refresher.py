@@ -13,7 +13,7 @@ from kcoord.proxy.local.topic_refresher import TopicRefresher
 from kcoord.proxy.local.upstream_topics import KnownTopic
 from kcoord.server.clock import instant, now_ms
 from tests.proxy.local.desk import Desk
-from tests.proxy.local.guest import OFFSET_COMMIT, Guest, commit_fields, offsets_of
+from tests.support.guest import OFFSET_COMMIT, Guest, commit_fields, offsets_of
 
 FIRST, SECOND = UUID(int=1), UUID(int=2)
 Offsets = dict[tuple[str, int], tuple[int, int, str]]

@@ -1,0 +1,1 @@
+"""`kcoord completion`, and the names that a shell completes."""

@@ -1,0 +1,1 @@
+"""The table `lag`, and findings in lag."""

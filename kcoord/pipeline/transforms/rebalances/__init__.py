@@ -1,0 +1,1 @@
+"""The table `rebalances`: what changed in groups, how long that took and why; and findings in it."""
