@@ -14,7 +14,7 @@ from kcoord.groups.records import ForeignGroupRecord, ForeignGroupTombstone, Gro
 
 
 class ForeignGroupState(StrEnum):
-    """The states of a foreign group, as ModernGroup.maybeUpdateGroupState distinguishes them."""
+    """The states of a group that is not classic, as ModernGroup.maybeUpdateGroupState distinguishes them."""
 
     EMPTY = "Empty"
     ASSIGNING = "Assigning"
@@ -23,6 +23,9 @@ class ForeignGroupState(StrEnum):
 
 
 class ForeignGroup:
+    """A consumer group (KIP-848), share group or streams group, as the records of Kafka's coordinator in
+    `__consumer_offsets` describe it. It is read-only here: it can be listed, and deleted once it has no members."""
+
     def __init__(self, group_id: str, kind: GroupKind) -> None:
         self.group_id = group_id
         self.kind = kind
@@ -43,6 +46,7 @@ class ForeignGroup:
 
     @property
     def state(self) -> ForeignGroupState:
+        """The group's state, derived from its epochs and members as in Kafka."""
         if self.is_empty:
             return ForeignGroupState.EMPTY
         if self.kind is GroupKind.SHARE:
@@ -53,6 +57,7 @@ class ForeignGroup:
         return ForeignGroupState.STABLE if are_reconciled else ForeignGroupState.RECONCILING
 
     def replay(self, record: ForeignGroupRecord) -> None:
+        """Applies a record of the group that was read from `__consumer_offsets`."""
         self._keys[record.key] = None
         match record.part:
             case Part.GROUP:
@@ -67,6 +72,7 @@ class ForeignGroup:
                 pass
 
     def replay_tombstone(self, record: ForeignGroupTombstone) -> None:
+        """Applies a tombstone of one of the group's records."""
         self._keys.pop(record.key, None)
         if record.part is Part.MEMBER:
             self._members.discard(record.member_id)

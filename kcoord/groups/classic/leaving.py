@@ -14,11 +14,13 @@ from kcoord.tickets import Ticket
 
 
 def refuse(ticket: Ticket, error: ErrorCode) -> Effects:
+    """Returns effects that answer the LeaveGroup of this ticket with an error."""
     return answer(ticket, LeaveReply(error_code=error))
 
 
 def leave(group: Group, request: Leave, ticket: Ticket, at: Instant, initial_delay: float) -> Effects:
-    """Removes or refuses each member of the request by itself; one rebalance follows for all of them."""
+    """Decides a LeaveGroup: removes or refuses each of its members by itself, begins one rebalance for all of them, and
+    returns the effects. `initial_delay` is seconds, as for every rebalance."""
     if group.state is State.DEAD:
         return refuse(ticket, ErrorCode.coordinator_not_available)
     results, removals = [], []
@@ -34,12 +36,12 @@ def leave(group: Group, request: Leave, ticket: Ticket, at: Instant, initial_del
 
 
 def reply_unknown_to_all(request: Leave) -> LeaveReply:
-    """Returns the reply for a group that does not exist: each member is unknown."""
+    """Returns the reply to LeaveGroup for a group that does not exist: each member is unknown."""
     return LeaveReply(members=tuple(_result(leaving, ErrorCode.unknown_member_id) for leaving in request.members))
 
 
 def remove(group: Group, member: Member) -> Effects:
-    """Removes a member and answers its parked requests."""
+    """Removes a member from the group, and returns effects that answer its parked requests with UNKNOWN_MEMBER_ID."""
     unknown = ErrorCode.unknown_member_id
     effects = answer_parked_join(group, member, JoinReply(member_id="", error_code=unknown))
     effects += answer_parked_sync(member, SyncReply(error_code=unknown))
