@@ -65,7 +65,8 @@ _EPOCHS: Final = {Part.GROUP: "epoch", Part.TARGET: "assignmentEpoch", Part.CURR
 
 
 class Unreadable(NamedTuple):
-    """A value that cannot be read: of an unknown version, or malformed."""
+    """A record of a group whose value cannot be read, because it is of an unknown version or malformed. It stands for
+    the record, since its group must not be changed."""
 
     group_id: str
     why: str
@@ -75,7 +76,9 @@ Fact = Record | Unreadable
 
 
 class FactReader:
-    """Reads one partition, batch by batch, from its beginning."""
+    """Decodes one partition of `__consumer_offsets`, batch by batch from its beginning, into facts: the records of
+    groups that a coordinator replays, or Unreadable. The records of a transaction are held back until it is
+    committed."""
 
     def __init__(self) -> None:
         self.skipped = 0  # Records that were ignored: of unknown types, or with a malformed key.
@@ -84,10 +87,12 @@ class FactReader:
 
     @property
     def open_transactions(self) -> int:
+        """The number of transactions that are neither committed nor aborted yet."""
         return len(self._pending)
 
     def read(self, batch: Batch) -> Iterator[Fact]:
-        """Yields the facts in the batch. Raises CorruptBatch."""
+        """Yields the decoded records of the next batch, and those of a transaction that it commits. Raises
+        CorruptBatch."""
         header = batch.header
         if header.is_control:
             yield from self._end(batch)
