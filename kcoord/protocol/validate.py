@@ -48,7 +48,9 @@ Skip = Callable[[bytes, int], int]
 
 @cache
 def compiled_validator(entity_type: type, max_elements: int) -> Validate:
-    """Generates the validator of an entity class; `max_elements` limits the elements of all its arrays together."""
+    """Generates the validator of an entity class: a function that checks the lengths in an untrusted body before kio
+    decodes it, and returns patches to apply to it, None if it needs none. `max_elements` limits the elements of all its
+    arrays together."""
     source = _Source()
     source.add(0, "def check(b, p):")
     source.add(1, f"end = len(b); budget = {max_elements}; cuts = None")
@@ -63,9 +65,9 @@ def compiled_validator(entity_type: type, max_elements: int) -> Validate:
 
 @cache
 def compiled_search(entity_type: type, field_name: str, last_field: str | None = None) -> Search:
-    """Generates a search for the values of a field in a body, in their order: numbers, or bytes that are not null. The
-    search reads nothing behind `last_field`, tagged fields included. It raises CorruptMessage, as the validator does.
-    """
+    """Generates a search for the values of a field in the body of an entity, in their order: numbers, or bytes that are
+    not null, each as its position and struct format. The search reads nothing behind `last_field`, tagged fields
+    included. It raises CorruptMessage, as the validator does."""
     shape = shape_of(entity_type)
     source = _Source(wanted=field_name)
     source.add(0, "def search(b, p):")
@@ -85,7 +87,8 @@ def compiled_search(entity_type: type, field_name: str, last_field: str | None =
 
 @cache
 def compiled_skip(entity_type: type) -> Skip:
-    """Generates a function that finds the tagged fields of the entity itself in a body. It raises CorruptMessage."""
+    """Generates a function that returns the position at which the tagged fields at the end of an entity's body begin.
+    It raises CorruptMessage."""
     shape = shape_of(entity_type)
     source = _Source()
     source.add(0, "def skip(b, p):")
@@ -100,7 +103,7 @@ def compiled_skip(entity_type: type) -> Skip:
 
 
 def apply_patches(body: bytes, patches: list[Patch]) -> bytes:
-    """Replaces the span of each patch in the body."""
+    """Returns the body with the bytes of each patch (start, end, replacement) replaced."""
     parts, position = [], 0
     for start, end, replacement in sorted(patches):
         parts += [body[position:start], replacement]
