@@ -92,10 +92,12 @@ def kcoord_proxy_factory(pytestconfig: pytest.Config) -> "Iterator[Callable[...,
 
 
 def pytest_report_header() -> str | None:
+    """Returns a notice for the head of the pytest run if the tests against a real Kafka are left out."""
     return SKIP_NOTICE if _without_kafka() else None
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Writes a notice at the end of the pytest run if the tests against a real Kafka were left out."""
     if _without_kafka():
         terminalreporter.write_line(SKIP_NOTICE, yellow=True)
 
