@@ -12,7 +12,8 @@ _FINISHED: Final = ("COMPLETE", "FAILED", "SKIPPED")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProgressSample:
-    """The progress of Spark's stages since a moment. Rows and bytes are those written by tasks that have ended."""
+    """How far Spark's stages have come since `begin` of the sampler. Rows and bytes are those written by tasks that
+    have ended."""
 
     tasks: int = 0
     tasks_done: int = 0
@@ -20,6 +21,7 @@ class ProgressSample:
     bytes: int = 0
 
     def plus(self, other: "ProgressSample") -> "ProgressSample":
+        """Returns the sum of both."""
         return ProgressSample(
             tasks=self.tasks + other.tasks,
             tasks_done=self.tasks_done + other.tasks_done,
@@ -29,7 +31,8 @@ class ProgressSample:
 
 
 class ProgressSampler:
-    """Samples the stages of a Spark session. Spark Connect does not expose them: then every sample is None.
+    """Samples how far the stages of a Spark session have come, for a progress bar. Spark Connect does not expose them:
+    then every sample is None.
 
     Each number is a call to the JVM, and a job that follows a cluster has stages without end, so stages that have
     finished are read once and added to a sum.

@@ -38,7 +38,8 @@ def report_facts(
     made_at: datetime,
     limits: Limits,
 ) -> ReportFacts:
-    """Collects the facts of the report. Derived tables are written next to the decoded ones, as `derive` does."""
+    """Collects everything that `kcoord pipeline report` shows from the tables. Derived tables are written next to the
+    decoded ones, as `derive` does. `limits` bound the number of rows."""
     since, until = time_of(wanted.since_ms), time_of(wanted.until_ms)
 
     def chosen(frame: DataFrame) -> DataFrame:

@@ -24,7 +24,8 @@ Warn = Callable[[str], None]
 
 
 class UnreadableTopics:
-    """Asks the cluster what it refuses, and remembers what was reported."""
+    """Asks a live cluster which topics it does not let a stream read (ACLs, missing topics), and remembers what was
+    reported."""
 
     def __init__(self, connection: Connection, choice: Choice) -> None:
         self._connection = connection
@@ -32,8 +33,8 @@ class UnreadableTopics:
         self._reported: set[str] = set()
 
     def new_refusals(self) -> list[str]:
-        """Returns the refusals that are new. Returns none while the cluster does not answer: the stream retries or
-        fails by itself."""
+        """Asks the cluster, and returns a text for each topic that cannot be read and was not reported before. Returns
+        none while the cluster does not answer: the stream retries or fails by itself."""
         try:
             refused = self._refused()
         except NothingToRead as error:
@@ -61,7 +62,8 @@ class UnreadableTopics:
 def unreadable_reported(
     connection: Connection, choice: Choice, warn: Warn, *, interval: float = _INTERVAL
 ) -> Iterator[None]:
-    """Warns of unreadable topics while the block runs."""
+    """Calls `warn` for each topic that the cluster does not let a stream read, at the beginning of the `with` block and
+    every `interval` seconds."""
     unread = UnreadableTopics(connection, choice)
     is_over = threading.Event()
 

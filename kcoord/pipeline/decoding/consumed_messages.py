@@ -29,8 +29,9 @@ CONSUMED_COLUMNS: Final = ("partition", "offset", "timestamp", "key", "value")
 
 
 def decode_consumed(batches: Iterable[pa.RecordBatch], wanted: Wanted) -> Iterator[Rows]:
-    """Yields all wanted rows, and at the end one row of `scanned` for each partition. The records of a partition must
-    be in order."""
+    """Decodes records of `__consumer_offsets` that another client has consumed, with the columns CONSUMED_COLUMNS, to
+    rows of the tables; at the end it yields one row of `scanned` for each partition. `wanted` selects groups and times.
+    The records of a partition must be in order."""
     logs: dict[int, _PartitionDecoder] = {}
     for batch in batches:
         for partition in pc.unique(batch["partition"]).to_pylist():

@@ -19,7 +19,8 @@ FILTERED_OUT: Final = "left_out"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """Which rows a job selects; by default all. Times are those of the records, in ms since 1970."""
+    """Which rows of the decoded tables a job selects, by group and time; by default all. Times are those of the
+    records, in milliseconds since 1970."""
 
     since_ms: int | None = None
     until_ms: int | None = None
@@ -29,6 +30,7 @@ class Wanted:
 
     @property
     def is_everything(self) -> bool:
+        """Whether all rows are selected."""
         return self == Wanted()
 
     def to_json(self) -> str:
@@ -37,23 +39,26 @@ class Wanted:
 
     @classmethod
     def from_json(cls, text: str) -> "Wanted":
+        """Parses what `to_json` has serialized."""
         facts = json.loads(text)
         return cls(**{**facts, "groups": tuple(facts["groups"])})
 
 
 def filter_rows(wanted: Wanted, rows: Iterable[Rows]) -> Iterator[Rows]:
-    """Yields the wanted rows of one range; its row of `scanned` counts those that were filtered out."""
+    """Yields the selected rows of one range of a log; its row of the table `scanned` counts those that were filtered
+    out."""
     return RowFilter(wanted).apply(rows)
 
 
 class RowFilter:
-    """Filters the rows of a range that come part by part."""
+    """Filters the decoded rows of one range of a log by group and time, and counts those that are filtered out."""
 
     def __init__(self, wanted: Wanted) -> None:
         self._wanted = wanted
         self._filtered_out = dict.fromkeys(_FILTERED_TABLES, 0)
 
     def apply(self, rows: Iterable[Rows]) -> Iterator[Rows]:
+        """Yields the selected rows; a row of the table `scanned` gets the counts of those that were filtered out."""
         if self._wanted.is_everything:
             yield from rows
             return

@@ -13,7 +13,8 @@ _OF_NO_GROUP: Final = ("log_ends", "rejected", "scanned")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Frames:
-    """The frames of a report. All are read several times: derived ones should be read from files, or be cached."""
+    """The tables that a report is made of, as Spark DataFrames. All are read several times: derived ones should be read
+    from files, or be cached."""
 
     commits: DataFrame
     generations: DataFrame

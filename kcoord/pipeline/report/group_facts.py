@@ -40,8 +40,9 @@ Fact = TypeVar("Fact")
 def group_facts(
     frames: Frames, groups: Sequence[Row], timeline: DataFrame, piece: float, limits: Limits, until: datetime | None
 ) -> list[GroupFacts]:
-    """Returns the facts of each row of `ranked_groups`, in their order. `frames` and `timeline` (a
-    `partition_timeline`) are of these groups only; a page is about the time before `until`."""
+    """Collects what the pages of groups show: returns one GroupFacts for each row of `ranked_groups`, in their order.
+    `frames` and `timeline` (a `partition_timeline`) are of these groups only; `piece` is the seconds of a piece of the
+    time, and a page is about the time before `until`."""
     piece_ms = round(piece * 1000)
     marked = _by_group(marks(frames.rebalances, piece_ms))
     rebalanced = _by_group(latest_rebalances(frames.rebalances, limits))

@@ -51,7 +51,7 @@ _MISSING: Final = "Failed to find data source: kafka"
 
 
 class NoConnector(LocalFailure, RuntimeError):
-    """This Spark does not have the connector."""
+    """Raised when this Spark does not have its Kafka connector (spark-sql-kafka)."""
 
     def __init__(self) -> None:
         package = f"org.apache.spark:spark-sql-kafka-0-10_2.13:{pyspark.__version__}"
@@ -62,7 +62,7 @@ class NoConnector(LocalFailure, RuntimeError):
 
 
 def check_connector(spark: SparkSession) -> None:
-    """Raises NoConnector if this Spark does not have the connector."""
+    """Raises NoConnector if this Spark does not have its Kafka connector (spark-sql-kafka)."""
     nobody = {"kafka.bootstrap.servers": "127.0.0.1:1", "assign": _assignment_json([0])}  # load() connects to no broker
     with _connector_needed():
         spark.read.format(_FORMAT).options(**nobody).load()
@@ -71,7 +71,8 @@ def check_connector(spark: SparkSession) -> None:
 def read_by_connector(
     spark: SparkSession, connection: Connection, ranges: Sequence[LogRange], wanted: Wanted
 ) -> DataFrame:
-    """Returns the packed rows of these ranges. Raises NoConnector, NotForConnector."""
+    """Reads these ranges of offsets by Spark's Kafka connector, and returns the decoded rows of all tables as a
+    DataFrame of packed rows. `wanted` selects groups and times. Raises NoConnector, NotForConnector."""
     of_groups = [each for each in ranges if each.holds_offsets]
     others = [each for each in ranges if not each.holds_offsets]
     ends_of_logs = read_live(spark, connection, others, wanted)
@@ -87,7 +88,8 @@ def read_by_connector(
 
 
 def stream_by_connector(spark: SparkSession, connection: Connection, wanted: Wanted, choice: Choice) -> DataFrame:
-    """Returns the packed rows as a stream. Raises NoConnector, NotForConnector, and as `group_starts`.
+    """Reads the logs by Spark's Kafka connector as a stream, and returns the decoded rows of all tables as a streaming
+    DataFrame of packed rows. Raises NoConnector, NotForConnector, and as `group_starts`.
 
     The Python source is always part of the union, and last: its entry in the checkpoint identifies the cluster of the
     tables, and the request.
@@ -100,7 +102,8 @@ def stream_by_connector(spark: SparkSession, connection: Connection, wanted: Wan
 
 
 def decode_and_pack(records: DataFrame, wanted: Wanted) -> DataFrame:
-    """Decodes and packs records of `__consumer_offsets`, which have the connector's columns."""
+    """Decodes a DataFrame of consumed records of `__consumer_offsets`, which has the connector's columns, to a
+    DataFrame of packed rows of all tables."""
 
     def decode(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         return pack_rows(decode_consumed(batches, wanted))
@@ -110,7 +113,7 @@ def decode_and_pack(records: DataFrame, wanted: Wanted) -> DataFrame:
 
 
 def hide_secrets(spark: SparkSession) -> None:
-    """Makes Spark redact options that hold secrets: plans show the options of sources, in errors and in logs."""
+    """Makes Spark redact options with passwords and keys in plans, which it shows in errors and in logs."""
     hidden = spark.conf.get(_HIDDEN) or ""
     if SECRET_OPTIONS not in hidden:
         spark.conf.set(_HIDDEN, f"{hidden}|{SECRET_OPTIONS}".removeprefix("|"))

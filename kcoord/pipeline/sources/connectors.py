@@ -23,7 +23,7 @@ from kcoord.pipeline.sources.live_source import read_live, stream_live
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Connector:
-    """The functions of one way to read a live cluster."""
+    """One way to read a live cluster into Spark: our own Python source, or Spark's Kafka connector."""
 
     check_connection: Callable[[Connection], object]
     """Raises NotForConnector; called before Spark and the cluster are used."""

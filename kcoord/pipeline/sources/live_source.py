@@ -36,20 +36,23 @@ LIVE: Final = "kcoord_live"
 
 
 def read_live(spark: SparkSession, connection: Connection, ranges: Sequence[LogRange], wanted: Wanted) -> DataFrame:
-    """Returns the packed rows of these ranges."""
+    """Reads these ranges of offsets from a live cluster by our Python source, and returns the decoded rows of all
+    tables as a DataFrame of packed rows. `wanted` selects groups and times."""
     spark.dataSource.register(live_source(connection))
     reader = spark.read.format(LIVE).option("ranges", ranges_text(ranges))
     return reader.option("wanted", wanted.to_json()).load()
 
 
 def stream_live(spark: SparkSession, connection: Connection, wanted: Wanted, choice: Choice) -> DataFrame:
-    """Returns the packed rows of all that is chosen, as a stream."""
+    """Reads the chosen topics of a live cluster by our Python source as a stream, and returns the decoded rows of all
+    tables as a streaming DataFrame of packed rows. `wanted` selects groups and times."""
     spark.dataSource.register(live_source(connection))
     return spark.readStream.format(LIVE).option("wanted", wanted.to_json()).option("choice", choice.to_json()).load()
 
 
 def live_source(connection: Connection) -> type[DataSource]:
-    """Returns the data source of this cluster; registering another one replaces it."""
+    """Returns the class of the Spark data source `kcoord_live` for this cluster; registering another one replaces
+    it."""
     pickled = pickle_connection(connection)
 
     class LiveSource(DataSource):
@@ -70,7 +73,8 @@ def live_source(connection: Connection) -> type[DataSource]:
 
 
 class LiveReader(DataSourceReader):
-    """Plans the tasks and reads the planned ranges of each."""
+    """Spark's reader of a live cluster in a batch job: it distributes the planned ranges of offsets to tasks, and
+    fetches and decodes them in each task."""
 
     def __init__(self, connection: PickledConnection, options: dict[str, str]) -> None:
         self._connection = connection
@@ -79,9 +83,12 @@ class LiveReader(DataSourceReader):
         self._table = options.get("table")
 
     def partitions(self) -> list[RangesPartition]:
+        """Returns the ranges of offsets that each Spark task reads."""
         return [RangesPartition(each) for each in pack_tasks(ranges_of(self._ranges))]
 
     def read(self, partition: RangesPartition) -> Iterator[pa.RecordBatch]:  # type: ignore[override]
+        """Fetches and decodes the ranges of one Spark task: yields rows of the table of the option `table`, or packed
+        rows of all tables."""
         rows = read_ranges(self._connection.open(), partition.ranges, self._wanted)
         if self._table is None:
             yield from pack_rows(rows)

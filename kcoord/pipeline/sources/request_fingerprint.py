@@ -17,11 +17,12 @@ _CONNECTOR = "--connector"
 
 
 class RequestChanged(InvalidInput, ValueError):
-    """The stream began with other options."""
+    """Raised when a stream is continued with other options than it began with."""
 
 
 def fingerprint(wanted: Wanted, choice: Choice) -> Fingerprint:
-    """Returns the same fingerprint for the same request, in whatever order its groups and topics are given."""
+    """Returns the options that decide which rows a stream has, for its checkpoint: equal for the same request, in
+    whatever order its groups and topics are given."""
     return {
         _SINCE: wanted.since_ms,
         _UNTIL: wanted.until_ms,
@@ -33,7 +34,7 @@ def fingerprint(wanted: Wanted, choice: Choice) -> Fingerprint:
 
 
 def check_fingerprint(before: Fingerprint, now: Fingerprint) -> None:
-    """Raises RequestChanged if an option differs."""
+    """Raises RequestChanged if the options of a stream differ from those that its checkpoint stores."""
     for option, value in now.items():
         was = before.get(option)
         if value != was:
