@@ -17,7 +17,7 @@ from .options import SparkOptions, spark_job
 from .progress import clock_time, size_text
 
 if TYPE_CHECKING:
-    from kcoord.pipeline.decoding.row_filter import Wanted
+    from kcoord.pipeline.decoding.row_filter import RowSelection
     from kcoord.pipeline.following import WriteTotals
     from kcoord.pipeline.sources.live_plan import Choice
     from kcoord.pipeline.tables import TablesFolder
@@ -63,7 +63,7 @@ def follow_cluster(
     following: FollowOptions,
     *,
     replaces: bool,
-    wanted: "Wanted",
+    wanted: "RowSelection",
     choice: "Choice",
     connector: str,
     options: SparkOptions,

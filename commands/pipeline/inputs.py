@@ -20,7 +20,7 @@ from .progress import Stages, size_text
 if TYPE_CHECKING:
     from kcoord.admin.connecting.connection import Connection
     from kcoord.pipeline.decode_job import Input
-    from kcoord.pipeline.decoding.row_filter import Wanted
+    from kcoord.pipeline.decoding.row_filter import RowSelection
     from kcoord.pipeline.session import SparkSession
     from kcoord.pipeline.sources.live_plan import Choice
     from kcoord.pipeline.tables import TablesFolder
@@ -137,7 +137,7 @@ def tables_target(
     return TablesTarget(folder=TablesFolder(text), replaces=replaces)
 
 
-def log_of(ctx: click.Context, path: Path | None, wanted: "Wanted", log_ends: LogEnds, connector: str) -> "Input":
+def log_of(ctx: click.Context, path: Path | None, wanted: "RowSelection", log_ends: LogEnds, connector: str) -> "Input":
     """Returns the segments at the path; without a path, the cluster that the options name."""
     if path is None:
         return _live_log(live_cluster(ctx, connector), wanted, log_ends, connector)
@@ -151,7 +151,7 @@ def log_of(ctx: click.Context, path: Path | None, wanted: "Wanted", log_ends: Lo
 
 
 def input_of(
-    ctx: click.Context, text: str | None, wanted: "Wanted", log_ends: LogEnds, connector: str
+    ctx: click.Context, text: str | None, wanted: "RowSelection", log_ends: LogEnds, connector: str
 ) -> PipelineInput:
     """Returns the input that is named, as far as that is known without Spark. Raises an error if there is none."""
     from kcoord.pipeline.decoding.segments import NoSegments
@@ -176,7 +176,7 @@ def tables_of(
     job_input: PipelineInput,
     spark: "SparkSession",
     stages: Stages,
-    wanted: "Wanted",
+    wanted: "RowSelection",
     *,
     target: TablesTarget | None = None,
 ) -> "Iterator[TablesFolder]":
@@ -211,7 +211,7 @@ def _temporary_tables(spark: "SparkSession", stages: Stages) -> "TablesFolder":
     return folder
 
 
-def check_groups(spark: "SparkSession", tables: "TablesFolder", wanted: "Wanted", stages: Stages) -> None:
+def check_groups(spark: "SparkSession", tables: "TablesFolder", wanted: "RowSelection", stages: Stages) -> None:
     """Reports named groups that are not in the tables. Raises if none of them is."""
     from kcoord.pipeline.derive_job import groups_missing
 
@@ -250,7 +250,7 @@ def _refuse_cluster_options(ctx: click.Context, log_ends: LogEnds) -> None:
         raise click.UsageError("--connector is for a live cluster (-b): a folder is read as it is", ctx)
 
 
-def _live_log(cluster: "Connection", wanted: "Wanted", log_ends: LogEnds, connector: str) -> "Input":
+def _live_log(cluster: "Connection", wanted: "RowSelection", log_ends: LogEnds, connector: str) -> "Input":
     from kcoord.pipeline.sources.connectors import CONNECTORS
     from kcoord.pipeline.sources.live_input import LiveInput
     from kcoord.pipeline.sources.live_plan import plan_logs

@@ -14,7 +14,7 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from kcoord.pipeline.decoding.row_filter import FILTERED_OUT, Wanted
+from kcoord.pipeline.decoding.row_filter import FILTERED_OUT, RowSelection
 from kcoord.pipeline.decoding.segments import SegmentRange
 from kcoord.pipeline.schemas import COMMITS, GENERATIONS, GROUP_EVENTS, LOG_ENDS, REJECTED, SCANNED, TABLES
 from kcoord.pipeline.sources.segment_source import SEGMENTS, SegmentSource, ranges_text
@@ -40,7 +40,7 @@ class Input(Protocol):
     def check(self, spark: SparkSession) -> None:
         """Raises an error if this Spark cannot read the log, as far as that is known before reading."""
 
-    def frame(self, spark: SparkSession, tables: Sequence[str], wanted: Wanted) -> DataFrame:
+    def frame(self, spark: SparkSession, tables: Sequence[str], wanted: RowSelection) -> DataFrame:
         """Returns the decoded rows of one table; of several tables a union frame, which has a struct column for each
         table. `wanted` selects groups and times."""
 
@@ -59,7 +59,7 @@ class SegmentInput:
     def check(self, spark: SparkSession) -> None:
         """Accepts any Spark: the decoder needs nothing of it."""
 
-    def frame(self, spark: SparkSession, tables: Sequence[str], wanted: Wanted) -> DataFrame:
+    def frame(self, spark: SparkSession, tables: Sequence[str], wanted: RowSelection) -> DataFrame:
         """Returns the decoded rows of one table; of several tables a union frame, which has a struct column for each
         table. `wanted` selects groups and times."""
         spark.dataSource.register(SegmentSource)
@@ -118,7 +118,7 @@ class Summary:
         return sum(self.rows[table] for table in (COMMITS, GENERATIONS, GROUP_EVENTS))
 
 
-def decode(spark: SparkSession, log: Input, out: TablesFolder, wanted: Wanted, on_step: OnStep) -> Summary:
+def decode(spark: SparkSession, log: Input, out: TablesFolder, wanted: RowSelection, on_step: OnStep) -> Summary:
     """Decodes a log, writes the decoded tables to the folder, where they must not exist yet, and returns the counts of
     records."""
     on_step(COMMITS)

@@ -19,7 +19,7 @@ from pyspark.sql import functions as f
 from pyspark.sql.types import TimestampType
 
 from kcoord.pipeline.decode_job import OnStep
-from kcoord.pipeline.decoding.row_filter import Wanted
+from kcoord.pipeline.decoding.row_filter import RowSelection
 from kcoord.pipeline.schemas import COMMITS, GENERATIONS, GROUP_EVENTS, LAG, LOG_ENDS, OWNERSHIP, REBALANCES
 from kcoord.pipeline.tables import TablesFolder
 from kcoord.pipeline.transforms.events import topic_names
@@ -61,7 +61,7 @@ class LagFindings:
 
 
 def find_rebalances(
-    spark: SparkSession, tables: TablesFolder, wanted: Wanted, on_step: OnStep, *, most: int
+    spark: SparkSession, tables: TablesFolder, wanted: RowSelection, on_step: OnStep, *, most: int
 ) -> RebalanceFindings:
     """Derives the tables of ownership and rebalances, and returns the findings that `kcoord pipeline rebalances`
     prints: at most `most` groups and `most` members."""
@@ -80,7 +80,7 @@ def find_rebalances(
 def find_lag(
     spark: SparkSession,
     tables: TablesFolder,
-    wanted: Wanted,
+    wanted: RowSelection,
     on_step: OnStep,
     *,
     most: int,
@@ -121,13 +121,13 @@ def _furthest_behind(timeline: DataFrame, most: int) -> list[Row]:
     return sorted(rows, key=lambda row: (ranks[row["group"]], row["at"]))
 
 
-def hours_read(spark: SparkSession, tables: TablesFolder, wanted: Wanted) -> float:
+def hours_read(spark: SparkSession, tables: TablesFolder, wanted: RowSelection) -> float:
     """Returns how many hours of the requested time the decoded tables cover, over all groups; at least 1."""
     whole = [tables.read(spark, name) for name in (COMMITS, GENERATIONS, GROUP_EVENTS)]
     return period_of(*whole).hours(time_of(wanted.since_ms), time_of(wanted.until_ms))
 
 
-def groups_missing(spark: SparkSession, tables: TablesFolder, wanted: Wanted) -> list[str]:
+def groups_missing(spark: SparkSession, tables: TablesFolder, wanted: RowSelection) -> list[str]:
     """Returns the groups that the user has named and that have no row in the decoded tables."""
     if not wanted.groups:
         return []
@@ -139,7 +139,7 @@ def groups_missing(spark: SparkSession, tables: TablesFolder, wanted: Wanted) ->
     return [group for group in wanted.groups if group not in found]
 
 
-def derive(spark: SparkSession, tables: TablesFolder, table: str, wanted: Wanted, on_step: OnStep) -> DataFrame:
+def derive(spark: SparkSession, tables: TablesFolder, table: str, wanted: RowSelection, on_step: OnStep) -> DataFrame:
     """Computes a derived table (ownership, rebalances or lag) from the decoded ones, and returns it: for all groups it
     is written to the folder and read back, for some groups it is only cached."""
     on_step(table)
@@ -164,7 +164,7 @@ _NAMES: Final = "names"
 Decoded = Mapping[str, DataFrame]
 
 
-def _decoded(spark: SparkSession, tables: TablesFolder, wanted: Wanted) -> Decoded:
+def _decoded(spark: SparkSession, tables: TablesFolder, wanted: RowSelection) -> Decoded:
     """Returns the decoded tables of the wanted groups. Names of topics are collected from all groups."""
     whole = {name: tables.read(spark, name) for name in (COMMITS, GENERATIONS, GROUP_EVENTS)}
     names = topic_names(whole[COMMITS], whole[GROUP_EVENTS])
@@ -179,5 +179,5 @@ _BUILDERS: Final[Mapping[str, Callable[[Decoded], DataFrame]]] = {
 }
 
 
-def _in_time(frame: DataFrame, wanted: Wanted) -> DataFrame:
+def _in_time(frame: DataFrame, wanted: RowSelection) -> DataFrame:
     return filter_time(frame, time_of(wanted.since_ms), time_of(wanted.until_ms))

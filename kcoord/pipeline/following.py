@@ -33,7 +33,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from kcoord.admin.connecting.connection import Connection
 from kcoord.admin.wire.fetching import LogFetcher
 from kcoord.pipeline.decode_job import SKIP_REASONS, NotRead, Summary, rejections
-from kcoord.pipeline.decoding.row_filter import Wanted
+from kcoord.pipeline.decoding.row_filter import RowSelection
 from kcoord.pipeline.follow_folder import (
     DECODED,
     check_path,
@@ -117,7 +117,7 @@ def follow(
     connection: Connection,
     out: TablesFolder,
     *,
-    wanted: Wanted,
+    wanted: RowSelection,
     choice: Choice,
     schedule: FollowSchedule,
     on_batch: OnBatch,
@@ -150,7 +150,7 @@ def follow_locked(
     connection: Connection,
     out: TablesFolder,
     *,
-    wanted: Wanted,
+    wanted: RowSelection,
     choice: Choice,
     schedule: FollowSchedule,
     on_batch: OnBatch,

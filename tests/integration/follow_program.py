@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from kcoord.admin.connecting.connection import ConnectionOptions, resolve_connection
-from kcoord.pipeline.decoding.row_filter import Wanted
+from kcoord.pipeline.decoding.row_filter import RowSelection
 from kcoord.pipeline.following import FollowSchedule, WriteTotals, follow
 from kcoord.pipeline.session import SparkConfig, open_session
 from kcoord.pipeline.sources.live_plan import Choice
@@ -35,7 +35,7 @@ def main(properties: str, out: str, events: str) -> None:
             spark,
             connection,
             TablesFolder(out),
-            wanted=Wanted(),
+            wanted=RowSelection(),
             choice=Choice(),
             schedule=FollowSchedule(interval=0.1),
             on_batch=lambda brought: emit("batch", brought),

@@ -21,7 +21,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
 from kcoord.admin.connecting.connection import Connection
-from kcoord.pipeline.decoding.row_filter import Wanted
+from kcoord.pipeline.decoding.row_filter import RowSelection
 from kcoord.pipeline.follow_folder import DECODED, prepare
 from kcoord.pipeline.following import FollowSchedule, WriteTotals, follow
 from kcoord.pipeline.schemas import TABLES
@@ -140,7 +140,7 @@ def follow_to_the_end(
         spark,
         connection,
         TablesFolder(str(out)),
-        wanted=Wanted(),
+        wanted=RowSelection(),
         choice=choice,
         schedule=TO_THE_END,
         on_batch=lambda _: None,
@@ -210,7 +210,7 @@ def test_a_micro_batch_that_is_not_written_down_as_done_is_written_again_and_is_
             spark,
             connection,
             TablesFolder(str(out)),
-            wanted=Wanted(),
+            wanted=RowSelection(),
             choice=ONE_TOPIC,
             schedule=TO_THE_END,
             on_batch=fail,

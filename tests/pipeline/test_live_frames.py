@@ -12,7 +12,7 @@ from kcoord.client.secret import Secret
 from kcoord.client.security import Plain, Security
 from kcoord.pipeline.decode_job import decode
 from kcoord.pipeline.decoding.fetched import LogRange
-from kcoord.pipeline.decoding.row_filter import Wanted
+from kcoord.pipeline.decoding.row_filter import RowSelection
 from kcoord.pipeline.sources.live_input import LiveInput
 from kcoord.pipeline.sources.live_log import read_ranges
 from kcoord.pipeline.sources.live_partitions import ranges_text
@@ -23,7 +23,7 @@ from kcoord.testing.embedded import EmbeddedCluster
 from tests.pipeline.expected_rows import Row
 
 WORD = "hunter2-hunter2"
-EVERYTHING = Wanted()
+EVERYTHING = RowSelection()
 
 
 @pytest.fixture(scope="module")
@@ -67,7 +67,7 @@ def test_the_tables_of_a_job_are_what_was_read(spark: SparkSession, connection: 
 
 def test_a_source_gives_one_table_too_and_only_what_is_wanted(spark: SparkSession, connection: Connection) -> None:
     plan = plan_logs(connection, EVERYTHING, Choice(log_ends=False))
-    wanted = Wanted(groups=("audit",))
+    wanted = RowSelection(groups=("audit",))
     spark.dataSource.register(live_source(connection))
     reader = spark.read.format(LIVE).option("ranges", ranges_text(plan.ranges)).option("wanted", wanted.to_json())
     commits = reader.option("table", "commits").load()

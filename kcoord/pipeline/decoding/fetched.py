@@ -24,7 +24,7 @@ from kcoord.pipeline.decoding.byte_columns import ByteBuffer, Integers
 from kcoord.pipeline.decoding.decode import Rows, Tally, decode_piece, log_ends
 from kcoord.pipeline.decoding.records import Source
 from kcoord.pipeline.decoding.rejected import rejected_batch, rejected_part
-from kcoord.pipeline.decoding.row_filter import RowFilter, Wanted
+from kcoord.pipeline.decoding.row_filter import RowFilter, RowSelection
 from kcoord.pipeline.decoding.scan import CONTROL, TRANSACTIONAL, Headers, Piece, Problem, checked_batches, find_batches
 from kcoord.pipeline.decoding.segments import OFFSETS_TOPIC
 from kcoord.pipeline.decoding.transactions import Outcome, Outcomes, markers_of
@@ -59,7 +59,7 @@ class RangeDecoder:
     """Decodes the fetch responses of one range of offsets to rows of the tables, one after the other; `next_offset` is
     where the next fetch begins."""
 
-    def __init__(self, log_range: LogRange, wanted: Wanted) -> None:
+    def __init__(self, log_range: LogRange, wanted: RowSelection) -> None:
         self.range = log_range
         self.next_offset = log_range.start
         self._source = Source(partition=log_range.partition)

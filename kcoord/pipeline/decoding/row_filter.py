@@ -18,7 +18,7 @@ FILTERED_OUT: Final = "left_out"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class RowSelection:
     """Which rows of the decoded tables a job selects, by group and time; by default all. Times are those of the
     records, in milliseconds since 1970."""
 
@@ -31,20 +31,20 @@ class Wanted:
     @property
     def is_everything(self) -> bool:
         """Whether all rows are selected."""
-        return self == Wanted()
+        return self == RowSelection()
 
     def to_json(self) -> str:
         """Serializes the selection; `from_json` reads it."""
         return json.dumps(asdict(self))
 
     @classmethod
-    def from_json(cls, text: str) -> "Wanted":
+    def from_json(cls, text: str) -> "RowSelection":
         """Parses what `to_json` has serialized."""
         facts = json.loads(text)
         return cls(**{**facts, "groups": tuple(facts["groups"])})
 
 
-def filter_rows(wanted: Wanted, rows: Iterable[Rows]) -> Iterator[Rows]:
+def filter_rows(wanted: RowSelection, rows: Iterable[Rows]) -> Iterator[Rows]:
     """Yields the selected rows of one range of a log; its row of the table `scanned` counts those that were filtered
     out."""
     return RowFilter(wanted).apply(rows)
@@ -53,7 +53,7 @@ def filter_rows(wanted: Wanted, rows: Iterable[Rows]) -> Iterator[Rows]:
 class RowFilter:
     """Filters the decoded rows of one range of a log by group and time, and counts those that are filtered out."""
 
-    def __init__(self, wanted: Wanted) -> None:
+    def __init__(self, wanted: RowSelection) -> None:
         self._wanted = wanted
         self._filtered_out = dict.fromkeys(_FILTERED_TABLES, 0)
 
@@ -74,7 +74,7 @@ class RowFilter:
                 yield table, batch
 
 
-def _is_wanted(wanted: Wanted, batch: pa.RecordBatch) -> pa.Array:
+def _is_wanted(wanted: RowSelection, batch: pa.RecordBatch) -> pa.Array:
     """Returns which rows are wanted. A row without a time is wanted only if no time is asked for."""
     conditions = []
     if wanted.groups:

@@ -30,7 +30,7 @@ from kcoord.admin.connecting.connection import Connection
 from kcoord.exceptions import LocalFailure
 from kcoord.pipeline.decoding.consumed_messages import CONSUMED_COLUMNS, decode_consumed
 from kcoord.pipeline.decoding.fetched import LogRange
-from kcoord.pipeline.decoding.row_filter import Wanted
+from kcoord.pipeline.decoding.row_filter import RowSelection
 from kcoord.pipeline.decoding.segments import OFFSETS_TOPIC
 from kcoord.pipeline.sources.arrow_packing import PACKED, pack_rows
 from kcoord.pipeline.sources.connector_options import SECRET_OPTIONS, kafka_options
@@ -69,7 +69,7 @@ def check_connector(spark: SparkSession) -> None:
 
 
 def read_by_connector(
-    spark: SparkSession, connection: Connection, ranges: Sequence[LogRange], wanted: Wanted
+    spark: SparkSession, connection: Connection, ranges: Sequence[LogRange], wanted: RowSelection
 ) -> DataFrame:
     """Reads these ranges of offsets by Spark's Kafka connector, and returns the decoded rows of all tables as a
     DataFrame of packed rows. `wanted` selects groups and times. Raises NoConnector, NotForConnector."""
@@ -87,7 +87,7 @@ def read_by_connector(
     return rows.union(ends_of_logs) if others else rows
 
 
-def stream_by_connector(spark: SparkSession, connection: Connection, wanted: Wanted, choice: Choice) -> DataFrame:
+def stream_by_connector(spark: SparkSession, connection: Connection, wanted: RowSelection, choice: Choice) -> DataFrame:
     """Reads the logs by Spark's Kafka connector as a stream, and returns the decoded rows of all tables as a streaming
     DataFrame of packed rows. Raises NoConnector, NotForConnector, and as `group_starts`.
 
@@ -101,7 +101,7 @@ def stream_by_connector(spark: SparkSession, connection: Connection, wanted: Wan
     return rows.union(stream_live(spark, connection, wanted, choice.without_groups()))
 
 
-def decode_and_pack(records: DataFrame, wanted: Wanted) -> DataFrame:
+def decode_and_pack(records: DataFrame, wanted: RowSelection) -> DataFrame:
     """Decodes a DataFrame of consumed records of `__consumer_offsets`, which has the connector's columns, to a
     DataFrame of packed rows of all tables."""
 

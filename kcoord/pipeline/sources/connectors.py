@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from kcoord.admin.connecting.connection import Connection
 from kcoord.pipeline.decoding.fetched import LogRange
-from kcoord.pipeline.decoding.row_filter import Wanted
+from kcoord.pipeline.decoding.row_filter import RowSelection
 from kcoord.pipeline.sources.connector import check_connector, read_by_connector, stream_by_connector
 from kcoord.pipeline.sources.connector_options import kafka_options
 from kcoord.pipeline.sources.live_plan import Choice
@@ -29,9 +29,9 @@ class Connector:
     """Raises NotForConnector; called before Spark and the cluster are used."""
     check: Callable[[SparkSession], None]
     """Raises NoConnector."""
-    read: Callable[[SparkSession, Connection, Sequence[LogRange], Wanted], DataFrame]
+    read: Callable[[SparkSession, Connection, Sequence[LogRange], RowSelection], DataFrame]
     """Returns the packed rows of the planned ranges."""
-    stream: Callable[[SparkSession, Connection, Wanted, Choice], DataFrame]
+    stream: Callable[[SparkSession, Connection, RowSelection, Choice], DataFrame]
     """Returns the packed rows of what there is and will be."""
     checkpointed_choice: Callable[[Choice], Choice]
     """Returns the choice of topics as its checkpoint stores it."""

@@ -7,7 +7,7 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 
 from kcoord.admin.connecting.connection import Connection
-from kcoord.pipeline.decoding.row_filter import Wanted
+from kcoord.pipeline.decoding.row_filter import RowSelection
 from kcoord.pipeline.sources.arrow_packing import unpack_table, unpack_tables
 from kcoord.pipeline.sources.connectors import PYTHON, Connector
 from kcoord.pipeline.sources.live_plan import Plan
@@ -23,7 +23,7 @@ class LiveInput:
         self.plan = plan
         self._connection = connection
         self._connector = connector
-        self._packed: dict[Wanted, DataFrame] = {}
+        self._packed: dict[RowSelection, DataFrame] = {}
 
     @property
     def size(self) -> int:
@@ -34,7 +34,7 @@ class LiveInput:
         """Raises an error if this Spark cannot read the cluster, for lack of the connector."""
         self._connector.check(spark)
 
-    def frame(self, spark: SparkSession, tables: Sequence[str], wanted: Wanted) -> DataFrame:
+    def frame(self, spark: SparkSession, tables: Sequence[str], wanted: RowSelection) -> DataFrame:
         """Returns the decoded rows of one table; of several tables a union frame, which has a struct column for each
         table. `wanted` selects groups and times."""
         if wanted not in self._packed:

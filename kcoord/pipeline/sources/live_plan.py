@@ -5,7 +5,7 @@ bytes cross the network, although only the headers of batches are decoded. So to
 
 Logs are read up to their last stable offset at the time of planning. If a first time is given, the log is read from
 the first record of that time on: no earlier record has such a time. A last time is less precise, since timestamps may
-go back a little: some minutes more are read. The surplus rows are filtered out one by one (`Wanted`).
+go back a little: some minutes more are read. The surplus rows are filtered out one by one (`RowSelection`).
 """
 
 import json
@@ -23,7 +23,7 @@ from kcoord.admin.wire.logs import EARLIEST
 from kcoord.errors import ErrorCode
 from kcoord.exceptions import InvalidInput
 from kcoord.pipeline.decoding.fetched import LogRange
-from kcoord.pipeline.decoding.row_filter import Wanted
+from kcoord.pipeline.decoding.row_filter import RowSelection
 from kcoord.pipeline.decoding.segments import INTERNAL_TOPICS, OFFSETS_TOPIC
 from kcoord.pipeline.sources.live_log import CannotRead
 
@@ -79,7 +79,7 @@ class Plan:
         return sum(each.end - each.start for each in self.ranges)
 
 
-def plan_logs(connection: Connection, wanted: Wanted, choice: Choice) -> Plan:
+def plan_logs(connection: Connection, wanted: RowSelection, choice: Choice) -> Plan:
     """Asks a live cluster where its logs begin and end, and returns the ranges of offsets to read. `wanted` selects
     times, `choice` topics. Raises NothingToRead, CannotRead, ConnectionError, Refused."""
     check_connection(connection)
@@ -98,7 +98,7 @@ def plan_logs(connection: Connection, wanted: Wanted, choice: Choice) -> Plan:
         return Plan(cluster_id=fetching.cluster_id or "", ranges=tuple(ranges), refused=tuple(unread))
 
 
-def group_starts(connection: Connection, wanted: Wanted) -> Mapping[int, int]:
+def group_starts(connection: Connection, wanted: RowSelection) -> Mapping[int, int]:
     """Returns the first offset to read of each partition of `__consumer_offsets`, by partition. Raises as `plan_logs`
     does."""
     with closing(LogFetcher(connection)) as fetching:
@@ -141,7 +141,7 @@ def topics_with_commits(connection: Connection) -> frozenset[str]:
 
 
 def find_starts(
-    fetching: LogFetcher, ends: Mapping[TopicPartition, int], wanted: Wanted
+    fetching: LogFetcher, ends: Mapping[TopicPartition, int], wanted: RowSelection
 ) -> Answers[TopicPartition, int]:
     """Returns the first offset to read of each partition, given the offsets to read to: the log's start, or the first
     record since the requested time."""

@@ -7,7 +7,7 @@
 |----------|-----------------------------------------------------------------------------------------------------|
 | `ranges` | `ranges_text()` of what `live_plan` planned; not for a stream                                       |
 | `choice` | `Choice.to_json()`: whose log ends are wanted; for a stream                                         |
-| `wanted` | `Wanted.to_json()`: some groups only, some time                                                     |
+| `wanted` | `RowSelection.to_json()`: some groups only, some time                                               |
 | `table`  | the table whose rows are wanted; without it rows of all tables come packed (`sources.arrow_packing`) |
 
 The connection is no option: see `sources.pickled_connection`.
@@ -23,7 +23,7 @@ from pyspark.sql.types import StructType
 
 from kcoord.admin.connecting.connection import Connection
 from kcoord.pipeline.decoding.fetched import LogRange
-from kcoord.pipeline.decoding.row_filter import Wanted
+from kcoord.pipeline.decoding.row_filter import RowSelection
 from kcoord.pipeline.schemas import spark_schema
 from kcoord.pipeline.sources.arrow_packing import PACKED, pack_rows
 from kcoord.pipeline.sources.live_log import read_ranges
@@ -35,7 +35,9 @@ from kcoord.pipeline.sources.pickled_connection import PickledConnection, pickle
 LIVE: Final = "kcoord_live"
 
 
-def read_live(spark: SparkSession, connection: Connection, ranges: Sequence[LogRange], wanted: Wanted) -> DataFrame:
+def read_live(
+    spark: SparkSession, connection: Connection, ranges: Sequence[LogRange], wanted: RowSelection
+) -> DataFrame:
     """Reads these ranges of offsets from a live cluster by our Python source, and returns the decoded rows of all
     tables as a DataFrame of packed rows. `wanted` selects groups and times."""
     spark.dataSource.register(live_source(connection))
@@ -43,7 +45,7 @@ def read_live(spark: SparkSession, connection: Connection, ranges: Sequence[LogR
     return reader.option("wanted", wanted.to_json()).load()
 
 
-def stream_live(spark: SparkSession, connection: Connection, wanted: Wanted, choice: Choice) -> DataFrame:
+def stream_live(spark: SparkSession, connection: Connection, wanted: RowSelection, choice: Choice) -> DataFrame:
     """Reads the chosen topics of a live cluster by our Python source as a stream, and returns the decoded rows of all
     tables as a streaming DataFrame of packed rows. `wanted` selects groups and times."""
     spark.dataSource.register(live_source(connection))
@@ -96,5 +98,5 @@ class LiveReader(DataSourceReader):
             yield from (batch for table, batch in rows if table == self._table)
 
 
-def _wanted(options: Mapping[str, str]) -> Wanted:
-    return Wanted.from_json(options["wanted"]) if "wanted" in options else Wanted()
+def _wanted(options: Mapping[str, str]) -> RowSelection:
+    return RowSelection.from_json(options["wanted"]) if "wanted" in options else RowSelection()

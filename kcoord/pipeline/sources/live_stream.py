@@ -29,7 +29,7 @@ from kcoord.admin.wire.fetching import LogFetcher
 from kcoord.client.connect_errors import LoginFailed
 from kcoord.exceptions import InvalidInput, RemoteFailure
 from kcoord.pipeline.decoding.fetched import LogRange
-from kcoord.pipeline.decoding.row_filter import Wanted
+from kcoord.pipeline.decoding.row_filter import RowSelection
 from kcoord.pipeline.sources.arrow_packing import pack_rows
 from kcoord.pipeline.sources.live_log import GONE, CannotRead, open_with_retries, read_ranges
 from kcoord.pipeline.sources.live_partitions import RangesPartition
@@ -132,7 +132,7 @@ class LiveStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Spark's reader of a live cluster in a streaming query: it plans each micro-batch, and fetches and decodes it in
     the tasks. Spark makes one instance where it plans, and one for each task."""
 
-    def __init__(self, connection: PickledConnection, wanted: Wanted, choice: Choice) -> None:
+    def __init__(self, connection: PickledConnection, wanted: RowSelection, choice: Choice) -> None:
         self._connection = connection
         self._wanted = wanted
         self._choice = choice

@@ -7,7 +7,7 @@
 |----------|--------------------------------------------------------------------------------------------------|
 | `path`   | a folder of partitions' folders, one of these, or one segment; each worker must see it there     |
 | `table`  | the table whose rows are wanted, or several with commas between: then it is a union frame        |
-| `wanted` | `Wanted.to_json()`: some groups only, some time                                                  |
+| `wanted` | `RowSelection.to_json()`: some groups only, some time                                            |
 | `ranges` | `ranges_text()`: the ranges that were planned before; then `path` is not searched                |
 
 Ranges are planned once and given to all reads of a job, so that they see the same log although it may still grow.
@@ -24,7 +24,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from kcoord.pipeline.decoding.decode import decode_range
-from kcoord.pipeline.decoding.row_filter import Wanted, filter_rows
+from kcoord.pipeline.decoding.row_filter import RowSelection, filter_rows
 from kcoord.pipeline.decoding.segments import LogEnd, Segment, SegmentRange, find_segments, pack_ranges, plan_ranges
 from kcoord.pipeline.schemas import spark_schema
 from kcoord.pipeline.sources.union_frame import to_union_rows, union_schema
@@ -64,7 +64,7 @@ class SegmentReader(DataSourceReader):
     def __init__(self, options: dict[str, str]) -> None:
         self._path = options.get("path", "")
         self._tables = _tables(options["table"])
-        self._wanted = Wanted.from_json(options["wanted"]) if "wanted" in options else Wanted()
+        self._wanted = RowSelection.from_json(options["wanted"]) if "wanted" in options else RowSelection()
         self._ranges = options.get("ranges")
 
     def partitions(self) -> list[RangesPartition]:
