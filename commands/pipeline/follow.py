@@ -19,7 +19,7 @@ from .progress import clock_time, size_text
 if TYPE_CHECKING:
     from kcoord.pipeline.decoding.row_filter import RowSelection
     from kcoord.pipeline.following import WriteTotals
-    from kcoord.pipeline.sources.live_plan import Choice
+    from kcoord.pipeline.sources.live_plan import TopicSelection
     from kcoord.pipeline.tables import TablesFolder
 
 
@@ -64,7 +64,7 @@ def follow_cluster(
     *,
     replaces: bool,
     wanted: "RowSelection",
-    choice: "Choice",
+    choice: "TopicSelection",
     connector: str,
     options: SparkOptions,
 ) -> None:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from kcoord.pipeline.decode_job import Input
     from kcoord.pipeline.decoding.row_filter import RowSelection
     from kcoord.pipeline.session import SparkSession
-    from kcoord.pipeline.sources.live_plan import Choice
+    from kcoord.pipeline.sources.live_plan import TopicSelection
     from kcoord.pipeline.tables import TablesFolder
 
 input_argument = click.argument("source", required=False, metavar="[TABLES|SEGMENTS]")
@@ -30,17 +30,17 @@ input_argument = click.argument("source", required=False, metavar="[TABLES|SEGME
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogEnds:
-    """The topics of a live cluster whose log ends are read; `live_plan.Choice` is made of it."""
+    """The topics of a live cluster whose log ends are read; `live_plan.TopicSelection` is made of it."""
 
     topics: tuple[str, ...]
     are_read: bool
     is_given: bool = False
     """Whether it was set by an option."""
 
-    def choice(self) -> "Choice":
-        from kcoord.pipeline.sources.live_plan import Choice
+    def choice(self) -> "TopicSelection":
+        from kcoord.pipeline.sources.live_plan import TopicSelection
 
-        return Choice(log_ends=self.are_read, topics=self.topics)
+        return TopicSelection(log_ends=self.are_read, topics=self.topics)
 
 
 def log_ends_options(command: Callable[..., Any]) -> Callable[..., Any]:

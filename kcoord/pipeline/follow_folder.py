@@ -25,7 +25,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from kcoord.pipeline.decoding.row_filter import RowSelection
 from kcoord.pipeline.schemas import TABLES, spark_schema
-from kcoord.pipeline.sources.live_plan import Choice
+from kcoord.pipeline.sources.live_plan import TopicSelection
 from kcoord.pipeline.sources.request_fingerprint import check_fingerprint, fingerprint
 from kcoord.pipeline.tables import CHECKPOINT, BadFolder, TablesFolder, check_writable
 
@@ -87,7 +87,7 @@ def check_unlocked(out: TablesFolder) -> None:
             pass
 
 
-def check_request_unchanged(out: TablesFolder, wanted: RowSelection, choice: Choice) -> None:
+def check_request_unchanged(out: TablesFolder, wanted: RowSelection, choice: TopicSelection) -> None:
     """Checks that the tables in this local folder were begun by a job with the same options. Raises RequestChanged.
 
     What cannot be read here is left to the stream, which compares its request with the checkpoint too.

@@ -46,7 +46,7 @@ from kcoord.pipeline.follow_folder import (
 from kcoord.pipeline.schemas import REJECTED, SCANNED
 from kcoord.pipeline.sources.arrow_packing import rows_of, unpack_table
 from kcoord.pipeline.sources.connectors import PYTHON, Connector
-from kcoord.pipeline.sources.live_plan import Choice, check_connection, find_topics
+from kcoord.pipeline.sources.live_plan import TopicSelection, check_connection, find_topics
 from kcoord.pipeline.tables import CHECKPOINT, TablesFolder
 from kcoord.pipeline.unreadable_topics import Warn, unreadable_reported
 
@@ -118,7 +118,7 @@ def follow(
     out: TablesFolder,
     *,
     wanted: RowSelection,
-    choice: Choice,
+    choice: TopicSelection,
     schedule: FollowSchedule,
     on_batch: OnBatch,
     warn: Warn,
@@ -151,7 +151,7 @@ def follow_locked(
     out: TablesFolder,
     *,
     wanted: RowSelection,
-    choice: Choice,
+    choice: TopicSelection,
     schedule: FollowSchedule,
     on_batch: OnBatch,
     warn: Warn,
@@ -180,7 +180,7 @@ def check_cluster(connection: Connection) -> None:
     worker."""
     check_connection(connection)
     with closing(LogFetcher(connection)) as fetching:
-        find_topics(connection, fetching, Choice(log_ends=False))
+        find_topics(connection, fetching, TopicSelection(log_ends=False))
 
 
 class BatchWriter:

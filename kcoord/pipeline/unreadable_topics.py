@@ -14,7 +14,7 @@ from kcoord.admin.connecting.connection import Connection
 from kcoord.admin.retry import RETRIABLE
 from kcoord.admin.wire.fetching import LogFetcher
 from kcoord.pipeline.sources.live_log import GONE
-from kcoord.pipeline.sources.live_plan import Choice, NothingToRead, find_topics
+from kcoord.pipeline.sources.live_plan import NothingToRead, TopicSelection, find_topics
 
 _INTERVAL: Final = 300.0
 _JOIN_TIMEOUT: Final = 5.0  # seconds for a request that is in flight when the stream ends
@@ -27,7 +27,7 @@ class UnreadableTopics:
     """Asks a live cluster which topics it does not let a stream read (ACLs, missing topics), and remembers what was
     reported."""
 
-    def __init__(self, connection: Connection, choice: Choice) -> None:
+    def __init__(self, connection: Connection, choice: TopicSelection) -> None:
         self._connection = connection
         self._choice = choice
         self._reported: set[str] = set()
@@ -60,7 +60,7 @@ class UnreadableTopics:
 
 @contextmanager
 def unreadable_reported(
-    connection: Connection, choice: Choice, warn: Warn, *, interval: float = _INTERVAL
+    connection: Connection, choice: TopicSelection, warn: Warn, *, interval: float = _INTERVAL
 ) -> Iterator[None]:
     """Calls `warn` for each topic that the cluster does not let a stream read, at the beginning of the `with` block and
     every `interval` seconds."""

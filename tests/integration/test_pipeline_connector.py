@@ -11,7 +11,7 @@ from confluent_kafka import Producer
 from kcoord.admin.connecting.connection import Connection
 from kcoord.admin.times import utc_text
 from kcoord.pipeline.decoding.row_filter import RowSelection
-from kcoord.pipeline.sources.live_plan import Choice, plan_logs
+from kcoord.pipeline.sources.live_plan import TopicSelection, plan_logs
 from kcoord.testing.kafka import KafkaCluster
 from tests.integration.live_logs import LogScene, comparable
 from tests.integration.secure_kafka import PASSWORDS, SecureKafka
@@ -71,7 +71,7 @@ def by_kcoord(scene: LogScene, spark_with_connector: ConnectorSpark, tmp_path_fa
 def by_default_source(scene: LogScene, wanted: RowSelection) -> Rows:
     """Returns what the default source reads now, without Spark."""
     connection = Connection(bootstrap=(scene.bootstrap,))
-    return read(connection, plan_logs(connection, wanted, Choice()), wanted)
+    return read(connection, plan_logs(connection, wanted, TopicSelection()), wanted)
 
 
 def ended_well(done: Done) -> None:

@@ -16,7 +16,7 @@ from kcoord.pipeline.decoding.row_filter import RowSelection
 from kcoord.pipeline.sources.live_input import LiveInput
 from kcoord.pipeline.sources.live_log import read_ranges
 from kcoord.pipeline.sources.live_partitions import ranges_text
-from kcoord.pipeline.sources.live_plan import Choice, Plan, pack_tasks, plan_logs
+from kcoord.pipeline.sources.live_plan import Plan, TopicSelection, pack_tasks, plan_logs
 from kcoord.pipeline.sources.live_source import LIVE, live_source
 from kcoord.pipeline.tables import TablesFolder
 from kcoord.testing.embedded import EmbeddedCluster
@@ -56,7 +56,7 @@ def same(frame: DataFrame, rows: list[Row]) -> bool:
 
 
 def test_the_tables_of_a_job_are_what_was_read(spark: SparkSession, connection: Connection, tmp_path: Path) -> None:
-    plan = plan_logs(connection, EVERYTHING, Choice())
+    plan = plan_logs(connection, EVERYTHING, TopicSelection())
     out = TablesFolder(str(tmp_path / "tables"))
     summary = decode(spark, LiveInput(connection, plan), out, EVERYTHING, lambda _: None)
     assert summary.is_balanced
@@ -66,7 +66,7 @@ def test_the_tables_of_a_job_are_what_was_read(spark: SparkSession, connection: 
 
 
 def test_a_source_gives_one_table_too_and_only_what_is_wanted(spark: SparkSession, connection: Connection) -> None:
-    plan = plan_logs(connection, EVERYTHING, Choice(log_ends=False))
+    plan = plan_logs(connection, EVERYTHING, TopicSelection(log_ends=False))
     wanted = RowSelection(groups=("audit",))
     spark.dataSource.register(live_source(connection))
     reader = spark.read.format(LIVE).option("ranges", ranges_text(plan.ranges)).option("wanted", wanted.to_json())

@@ -21,8 +21,8 @@ from kcoord.pipeline.sources.live_partitions import ranges_of, ranges_text
 from kcoord.pipeline.sources.live_plan import (
     MAX_RANGES,
     RANGE_OFFSETS,
-    Choice,
     NothingToRead,
+    TopicSelection,
     find_starts,
     pack_tasks,
     plan_logs,
@@ -49,7 +49,7 @@ LOGS = st.dictionaries(
 
 
 def reached(logs: dict[str, dict[int, int]], cluster: str = "c") -> StreamOffset:
-    return StreamOffset(cluster=cluster, asked=fingerprint(RowSelection(), Choice()), logs=logs)
+    return StreamOffset(cluster=cluster, asked=fingerprint(RowSelection(), TopicSelection()), logs=logs)
 
 
 @given(start=st.integers(0, 10**9), size=st.integers(0, 10**9))
@@ -77,15 +77,15 @@ def test_a_task_reads_one_large_range_or_small_ones_of_different_partitions(size
 def test_ranges_and_choices_are_the_same_after_they_were_text() -> None:
     ranges = [LogRange(topic="a", partition=1, start=2, end=3), LogRange(topic="ü", partition=0, start=0, end=9)]
     assert ranges_of(ranges_text(ranges)) == ranges
-    for choice in (Choice(), Choice(log_ends=False), Choice(topics=("a", "b"))):
-        assert Choice.from_json(choice.to_json()) == choice
-    assert Choice.from_json(None) == Choice()
+    for choice in (TopicSelection(), TopicSelection(log_ends=False), TopicSelection(topics=("a", "b"))):
+        assert TopicSelection.from_json(choice.to_json()) == choice
+    assert TopicSelection.from_json(None) == TopicSelection()
 
 
 def test_a_login_that_only_librdkafka_can_do_is_refused_in_one_line() -> None:
     connection = Connection(bootstrap=("nowhere:1",), needs_librdkafka="sasl.mechanism=GSSAPI")
     with pytest.raises(NothingToRead, match=r"cannot connect with sasl.mechanism=GSSAPI: copy the segments") as caught:
-        plan_logs(connection, RowSelection(), Choice())
+        plan_logs(connection, RowSelection(), TopicSelection())
     assert "\n" not in str(caught.value)
 
 
@@ -186,39 +186,45 @@ def test_a_log_that_nobody_can_enter_at_a_time_is_refused_and_not_empty() -> Non
 
 
 def test_a_stream_goes_on_with_the_same_question_in_whatever_order_it_is_put() -> None:
-    before = fingerprint(RowSelection(groups=("a", "b"), since_ms=0), Choice(topics=("t", "s")))
+    before = fingerprint(RowSelection(groups=("a", "b"), since_ms=0), TopicSelection(topics=("t", "s")))
     checkpointed = (
         StreamOffset.from_json(json.loads(json.dumps(StreamOffset(asked=before).to_json()))).advanced_to("c", {}).asked
     )
     check_fingerprint(
-        checkpointed, fingerprint(RowSelection(groups=("b", "a", "a"), since_ms=0), Choice(topics=("s", "t")))
+        checkpointed, fingerprint(RowSelection(groups=("b", "a", "a"), since_ms=0), TopicSelection(topics=("s", "t")))
     )
 
 
 @pytest.mark.parametrize(
     ("wanted", "choice", "words"),
     [
-        (RowSelection(groups=("b",)), Choice(), "begun with --group a --group c, and this is with --group b:"),
-        (RowSelection(), Choice(), "begun with --group a --group c, and this is without --group:"),
+        (RowSelection(groups=("b",)), TopicSelection(), "begun with --group a --group c, and this is with --group b:"),
+        (RowSelection(), TopicSelection(), "begun with --group a --group c, and this is without --group:"),
         (
             RowSelection(since_ms=1500, groups=("a", "c")),
-            Choice(),
+            TopicSelection(),
             "without --since, .* --since 1970-01-01T00:00:01.500Z:",
         ),
         (
             RowSelection(until_ms=0, groups=("a", "c")),
-            Choice(),
+            TopicSelection(),
             "without --until, .* with --until 1970-01-01T00:00:00.000Z:",
         ),
-        (RowSelection(groups=("a", "c")), Choice(topics=("t",)), "without --topic, and this is with --topic t:"),
         (
             RowSelection(groups=("a", "c")),
-            Choice(log_ends=False),
+            TopicSelection(topics=("t",)),
+            "without --topic, and this is with --topic t:",
+        ),
+        (
+            RowSelection(groups=("a", "c")),
+            TopicSelection(log_ends=False),
             "without --no-log-ends, and this is with --no-log-ends:",
         ),
     ],
 )
-def test_a_stream_does_not_go_on_with_another_question(wanted: RowSelection, choice: Choice, words: str) -> None:
+def test_a_stream_does_not_go_on_with_another_question(
+    wanted: RowSelection, choice: TopicSelection, words: str
+) -> None:
     with pytest.raises(RequestChanged, match=words) as caught:
-        check_fingerprint(fingerprint(RowSelection(groups=("a", "c")), Choice()), fingerprint(wanted, choice))
+        check_fingerprint(fingerprint(RowSelection(groups=("a", "c")), TopicSelection()), fingerprint(wanted, choice))
     assert "\n" not in str(caught.value)

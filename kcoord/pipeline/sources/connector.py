@@ -34,7 +34,7 @@ from kcoord.pipeline.decoding.row_filter import RowSelection
 from kcoord.pipeline.decoding.segments import OFFSETS_TOPIC
 from kcoord.pipeline.sources.arrow_packing import PACKED, pack_rows
 from kcoord.pipeline.sources.connector_options import SECRET_OPTIONS, kafka_options
-from kcoord.pipeline.sources.live_plan import RANGE_OFFSETS, Choice, group_starts
+from kcoord.pipeline.sources.live_plan import RANGE_OFFSETS, TopicSelection, group_starts
 from kcoord.pipeline.sources.live_source import read_live, stream_live
 
 JARS: Final = (
@@ -87,7 +87,9 @@ def read_by_connector(
     return rows.union(ends_of_logs) if others else rows
 
 
-def stream_by_connector(spark: SparkSession, connection: Connection, wanted: RowSelection, choice: Choice) -> DataFrame:
+def stream_by_connector(
+    spark: SparkSession, connection: Connection, wanted: RowSelection, choice: TopicSelection
+) -> DataFrame:
     """Reads the logs by Spark's Kafka connector as a stream, and returns the decoded rows of all tables as a streaming
     DataFrame of packed rows. Raises NoConnector, NotForConnector, and as `group_starts`.
 

@@ -38,7 +38,7 @@ class NothingToRead(InvalidInput, ValueError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Choice:
+class TopicSelection:
     """Which topics of a live cluster are read: `__consumer_offsets`, and others for the ends of their logs, which lag
     is computed from."""
 
@@ -48,8 +48,8 @@ class Choice:
     groups: bool = True
     """Whether this source reads `__consumer_offsets` too; otherwise Spark's connector reads it."""
 
-    def without_groups(self) -> "Choice":
-        """Returns the same choice without `__consumer_offsets`."""
+    def without_groups(self) -> "TopicSelection":
+        """Returns the same selection without `__consumer_offsets`."""
         return replace(self, groups=False)
 
     def to_json(self) -> str:
@@ -57,7 +57,7 @@ class Choice:
         return json.dumps(asdict(self))
 
     @classmethod
-    def from_json(cls, text: str | None) -> "Choice":
+    def from_json(cls, text: str | None) -> "TopicSelection":
         """Parses what `to_json` has serialized."""
         facts = json.loads(text or "{}")
         topics = tuple(facts.get("topics", ()))
@@ -79,7 +79,7 @@ class Plan:
         return sum(each.end - each.start for each in self.ranges)
 
 
-def plan_logs(connection: Connection, wanted: RowSelection, choice: Choice) -> Plan:
+def plan_logs(connection: Connection, wanted: RowSelection, choice: TopicSelection) -> Plan:
     """Asks a live cluster where its logs begin and end, and returns the ranges of offsets to read. `wanted` selects
     times, `choice` topics. Raises NothingToRead, CannotRead, ConnectionError, Refused."""
     check_connection(connection)
@@ -102,7 +102,7 @@ def group_starts(connection: Connection, wanted: RowSelection) -> Mapping[int, i
     """Returns the first offset to read of each partition of `__consumer_offsets`, by partition. Raises as `plan_logs`
     does."""
     with closing(LogFetcher(connection)) as fetching:
-        [offsets], _ = find_topics(connection, fetching, Choice(log_ends=False))
+        [offsets], _ = find_topics(connection, fetching, TopicSelection(log_ends=False))
         ends = require_offsets_topic(fetching.stable_ends(offsets.partitions))
         starts = require_offsets_topic(find_starts(fetching, ends.found, wanted))
     return {tp.partition: offset for tp, offset in starts.found.items()}
@@ -118,7 +118,7 @@ def check_connection(connection: Connection) -> None:
 
 
 def find_topics(
-    connection: Connection, fetching: LogFetcher, choice: Choice
+    connection: Connection, fetching: LogFetcher, choice: TopicSelection
 ) -> tuple[list[Topic], tuple[Refusal, ...]]:
     """Returns the topics of a live cluster that are to be read, and those that it refuses to return. Raises
     NothingToRead."""

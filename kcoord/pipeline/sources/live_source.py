@@ -6,7 +6,7 @@
 | option   | is                                                                                                  |
 |----------|-----------------------------------------------------------------------------------------------------|
 | `ranges` | `ranges_text()` of what `live_plan` planned; not for a stream                                       |
-| `choice` | `Choice.to_json()`: whose log ends are wanted; for a stream                                         |
+| `choice` | `TopicSelection.to_json()`: whose log ends are wanted; for a stream                                 |
 | `wanted` | `RowSelection.to_json()`: some groups only, some time                                               |
 | `table`  | the table whose rows are wanted; without it rows of all tables come packed (`sources.arrow_packing`) |
 
@@ -28,7 +28,7 @@ from kcoord.pipeline.schemas import spark_schema
 from kcoord.pipeline.sources.arrow_packing import PACKED, pack_rows
 from kcoord.pipeline.sources.live_log import read_ranges
 from kcoord.pipeline.sources.live_partitions import RangesPartition, ranges_of, ranges_text
-from kcoord.pipeline.sources.live_plan import Choice, pack_tasks
+from kcoord.pipeline.sources.live_plan import TopicSelection, pack_tasks
 from kcoord.pipeline.sources.live_stream import LiveStreamReader
 from kcoord.pipeline.sources.pickled_connection import PickledConnection, pickle_connection
 
@@ -45,7 +45,7 @@ def read_live(
     return reader.option("wanted", wanted.to_json()).load()
 
 
-def stream_live(spark: SparkSession, connection: Connection, wanted: RowSelection, choice: Choice) -> DataFrame:
+def stream_live(spark: SparkSession, connection: Connection, wanted: RowSelection, choice: TopicSelection) -> DataFrame:
     """Reads the chosen topics of a live cluster by our Python source as a stream, and returns the decoded rows of all
     tables as a streaming DataFrame of packed rows. `wanted` selects groups and times."""
     spark.dataSource.register(live_source(connection))
@@ -69,7 +69,9 @@ def live_source(connection: Connection) -> type[DataSource]:
             return LiveReader(pickled, dict(self.options))
 
         def streamReader(self, schema: StructType) -> LiveStreamReader:  # noqa: N802 - Spark's name
-            return LiveStreamReader(pickled, _wanted(self.options), Choice.from_json(self.options.get("choice")))
+            return LiveStreamReader(
+                pickled, _wanted(self.options), TopicSelection.from_json(self.options.get("choice"))
+            )
 
     return LiveSource
 

@@ -33,7 +33,7 @@ from kcoord.pipeline.decoding.row_filter import RowSelection
 from kcoord.pipeline.sources.arrow_packing import pack_rows
 from kcoord.pipeline.sources.live_log import GONE, CannotRead, open_with_retries, read_ranges
 from kcoord.pipeline.sources.live_partitions import RangesPartition
-from kcoord.pipeline.sources.live_plan import Choice, find_starts, find_topics, pack_tasks, split_log
+from kcoord.pipeline.sources.live_plan import TopicSelection, find_starts, find_topics, pack_tasks, split_log
 from kcoord.pipeline.sources.pickled_connection import PickledConnection
 from kcoord.pipeline.sources.request_fingerprint import Fingerprint, check_fingerprint, fingerprint
 
@@ -132,7 +132,7 @@ class LiveStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Spark's reader of a live cluster in a streaming query: it plans each micro-batch, and fetches and decodes it in
     the tasks. Spark makes one instance where it plans, and one for each task."""
 
-    def __init__(self, connection: PickledConnection, wanted: RowSelection, choice: Choice) -> None:
+    def __init__(self, connection: PickledConnection, wanted: RowSelection, choice: TopicSelection) -> None:
         self._connection = connection
         self._wanted = wanted
         self._choice = choice

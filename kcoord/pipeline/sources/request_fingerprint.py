@@ -7,7 +7,7 @@ from typing import Any
 from kcoord.admin.times import utc_text
 from kcoord.exceptions import InvalidInput
 from kcoord.pipeline.decoding.row_filter import RowSelection
-from kcoord.pipeline.sources.live_plan import Choice
+from kcoord.pipeline.sources.live_plan import TopicSelection
 
 Fingerprint = Mapping[str, Any]
 """The values of a request by the command's options that set them; JSON can hold them."""
@@ -20,7 +20,7 @@ class RequestChanged(InvalidInput, ValueError):
     """Raised when a stream is continued with other options than it began with."""
 
 
-def fingerprint(wanted: RowSelection, choice: Choice) -> Fingerprint:
+def fingerprint(wanted: RowSelection, choice: TopicSelection) -> Fingerprint:
     """Returns the options that decide which rows a stream has, for its checkpoint: equal for the same request, in
     whatever order its groups and topics are given."""
     return {
