@@ -14,7 +14,14 @@ from kcoord.pipeline.decoding.decode import Rows as Batch
 from kcoord.pipeline.decoding.row_filter import RowSelection
 from kcoord.pipeline.schemas import TABLES
 from kcoord.pipeline.sources.live_log import read_ranges
-from kcoord.pipeline.sources.live_plan import NothingToRead, Plan, TopicSelection, find_topics, pack_tasks, plan_logs
+from kcoord.pipeline.sources.live_plan import (
+    NothingToRead,
+    ReadPlan,
+    TopicSelection,
+    find_topics,
+    pack_tasks,
+    plan_logs,
+)
 from kcoord.testing.embedded import EmbeddedCluster
 from kcoord.testing.kafka import KafkaCluster
 from tests.integration.live_logs import LogScene, assert_same_rows, comparable, done, of_segments
@@ -65,7 +72,7 @@ def gathered(batches: Iterator[Batch]) -> Rows:
     return rows
 
 
-def read(connection: Connection, plan: Plan, wanted: RowSelection | None = None) -> Rows:
+def read(connection: Connection, plan: ReadPlan, wanted: RowSelection | None = None) -> Rows:
     tasks = pack_tasks(plan.ranges)
     return gathered(rows for task in tasks for rows in read_ranges(connection, task, wanted or RowSelection()))
 

@@ -16,7 +16,7 @@ from kcoord.pipeline.decoding.row_filter import RowSelection
 from kcoord.pipeline.sources.live_input import LiveInput
 from kcoord.pipeline.sources.live_log import read_ranges
 from kcoord.pipeline.sources.live_partitions import ranges_text
-from kcoord.pipeline.sources.live_plan import Plan, TopicSelection, pack_tasks, plan_logs
+from kcoord.pipeline.sources.live_plan import ReadPlan, TopicSelection, pack_tasks, plan_logs
 from kcoord.pipeline.sources.live_source import LIVE, live_source
 from kcoord.pipeline.tables import TablesFolder
 from kcoord.testing.embedded import EmbeddedCluster
@@ -38,7 +38,7 @@ def connection() -> Iterator[Connection]:
         yield Connection(bootstrap=(cluster.bootstrap,))
 
 
-def rows_of(connection: Connection, plan: Plan, table: str) -> list[Row]:
+def rows_of(connection: Connection, plan: ReadPlan, table: str) -> list[Row]:
     return [
         row
         for task in pack_tasks(plan.ranges)
@@ -79,7 +79,7 @@ def test_a_source_gives_one_table_too_and_only_what_is_wanted(spark: SparkSessio
 def test_no_plan_shows_how_to_log_in(spark: SparkSession) -> None:
     security = Security(sasl=Plain(username="bob", password=Secret(WORD)))
     connection = Connection(bootstrap=("127.0.0.1:1",), security=security)
-    plan = Plan(cluster_id="c", ranges=(LogRange(topic="__consumer_offsets", partition=0, start=0, end=9),))
+    plan = ReadPlan(cluster_id="c", ranges=(LogRange(topic="__consumer_offsets", partition=0, start=0, end=9),))
     frame = LiveInput(connection, plan).frame(spark, ["commits"], EVERYTHING)
     spark.dataSource.register(live_source(connection))
     stream = spark.readStream.format(LIVE).load()

@@ -10,7 +10,7 @@ from kcoord.admin.connecting.connection import Connection
 from kcoord.pipeline.decoding.row_filter import RowSelection
 from kcoord.pipeline.sources.arrow_packing import unpack_table, unpack_tables
 from kcoord.pipeline.sources.connectors import PYTHON, Connector
-from kcoord.pipeline.sources.live_plan import Plan
+from kcoord.pipeline.sources.live_plan import ReadPlan
 
 _RECORD_BYTES: Final = 100
 
@@ -19,7 +19,7 @@ class LiveInput:
     """The logs of a live cluster, in ranges planned before, as the log that the tables are decoded from. They are read
     when the first rows are needed, and cached as long as the session lives."""
 
-    def __init__(self, connection: Connection, plan: Plan, connector: Connector = PYTHON) -> None:
+    def __init__(self, connection: Connection, plan: ReadPlan, connector: Connector = PYTHON) -> None:
         self.plan = plan
         self._connection = connection
         self._connector = connector

@@ -65,7 +65,7 @@ class TopicSelection:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class ReadPlan:
     """The ranges of offsets of a live cluster's logs that a job is to read."""
 
     cluster_id: str
@@ -79,7 +79,7 @@ class Plan:
         return sum(each.end - each.start for each in self.ranges)
 
 
-def plan_logs(connection: Connection, wanted: RowSelection, choice: TopicSelection) -> Plan:
+def plan_logs(connection: Connection, wanted: RowSelection, choice: TopicSelection) -> ReadPlan:
     """Asks a live cluster where its logs begin and end, and returns the ranges of offsets to read. `wanted` selects
     times, `choice` topics. Raises NothingToRead, CannotRead, ConnectionError, Refused."""
     check_connection(connection)
@@ -95,7 +95,7 @@ def plan_logs(connection: Connection, wanted: RowSelection, choice: TopicSelecti
             for each in split_log(tp, start, min(until.get(tp, ends.found[tp]), ends.found[tp]))
         ]
         unread = dict.fromkeys((*refused, *ends.refused, *starts.refused))
-        return Plan(cluster_id=fetching.cluster_id or "", ranges=tuple(ranges), refused=tuple(unread))
+        return ReadPlan(cluster_id=fetching.cluster_id or "", ranges=tuple(ranges), refused=tuple(unread))
 
 
 def group_starts(connection: Connection, wanted: RowSelection) -> Mapping[int, int]:
