@@ -14,7 +14,7 @@ from kcoord.pipeline.report.model import Limits
 _TP: Final = ("group", "topic", "partition")
 
 
-def marks(rebalances: DataFrame, piece_ms: int) -> DataFrame:
+def rebalance_marks(rebalances: DataFrame, piece_ms: int) -> DataFrame:
     """Returns the rebalances for a chart: one row for each group, cause and piece of the time, with their number and
     sum of durations. A rebalance whose beginning or end is unknown is a moment."""
     start, end = f.coalesce("started_at", "ended_at"), f.coalesce("ended_at", "started_at")
