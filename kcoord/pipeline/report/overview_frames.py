@@ -32,7 +32,7 @@ def ranked_groups(
     is_known = f.col("commits").isNotNull() | f.col("kind").isNotNull() | (f.col("peak_lag") > 0)
     counts = ("commits", "rebalances", "changes", "lost_ms")
     return (
-        committed.join(kinds(generations, group_events), on="group", how="full")
+        committed.join(group_kinds(generations, group_events), on="group", how="full")
         .join(changed, on="group", how="left")
         .join(behind, on="group", how="full")
         .where(is_known)
@@ -49,7 +49,7 @@ def ranked_groups(
     )
 
 
-def kinds(generations: DataFrame, group_events: DataFrame) -> DataFrame:
+def group_kinds(generations: DataFrame, group_events: DataFrame) -> DataFrame:
     """Returns a row for each group with its kind (classic, consumer, share, streams) and state, by its newest record; a
     group may change from classic to consumer and back.
 
