@@ -58,7 +58,7 @@ class Heartbeat(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Leaving:
+class LeavingMember:
     """One member that a LeaveGroup request removes: by member id, or by instance id alone, whoever holds it."""
 
     member_id: str
@@ -71,7 +71,7 @@ class Leave:
     """A version-free LeaveGroup request."""
 
     group_id: str
-    members: tuple[Leaving, ...]
+    members: tuple[LeavingMember, ...]
 
 
 class CommittedTopic(NamedTuple):

@@ -9,7 +9,7 @@ from kcoord.groups.classic.state import State
 from kcoord.groups.effects import NO_EFFECTS, Cause, Effects, Event, EventType, Reason, answer, emit, merge
 from kcoord.groups.instant import Instant
 from kcoord.groups.replies import JoinReply, LeaveReply, LeftMember, SyncReply
-from kcoord.groups.requests import Leave, Leaving
+from kcoord.groups.requests import Leave, LeavingMember
 from kcoord.tickets import Ticket
 
 
@@ -49,7 +49,7 @@ def remove(group: Group, member: Member) -> Effects:
     return effects
 
 
-def _leave(group: Group, leaving: Leaving) -> tuple[ErrorCode, Effects]:
+def _leave(group: Group, leaving: LeavingMember) -> tuple[ErrorCode, Effects]:
     member_id = leaving.member_id
     if not member_id:
         if leaving.instance_id is None or leaving.instance_id not in group.member_ids_by_instance:
@@ -80,11 +80,11 @@ def _rebalance_after_leave(group: Group, why: Reason, at: Instant, initial_delay
             return NO_EFFECTS
 
 
-def _result(leaving: Leaving, error: ErrorCode) -> LeftMember:
+def _result(leaving: LeavingMember, error: ErrorCode) -> LeftMember:
     return LeftMember(member_id=leaving.member_id, group_instance_id=leaving.instance_id, error_code=error)
 
 
-def _reason(members: tuple[Leaving, ...], results: list[LeftMember]) -> Reason:
+def _reason(members: tuple[LeavingMember, ...], results: list[LeftMember]) -> Reason:
     gone = [
         f"{leaving.member_id or leaving.instance_id} left" + (f": {leaving.reason}" if leaving.reason else "")
         for leaving, result in zip(members, results, strict=True)
