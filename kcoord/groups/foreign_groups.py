@@ -10,7 +10,7 @@ Committed offsets live in a `Group` of the same name, as those of every other gr
 
 from enum import StrEnum
 
-from kcoord.groups.records import ForeignGroupRecord, ForeignGroupTombstone, GroupKind, Part
+from kcoord.groups.records import ForeignGroupPart, ForeignGroupRecord, ForeignGroupTombstone, GroupKind
 
 
 class ForeignGroupState(StrEnum):
@@ -60,23 +60,23 @@ class ForeignGroup:
         """Applies a record of the group that was read from `__consumer_offsets`."""
         self._keys[record.key] = None
         match record.part:
-            case Part.GROUP:
+            case ForeignGroupPart.GROUP:
                 self._epoch = record.epoch
-            case Part.TARGET:
+            case ForeignGroupPart.TARGET:
                 self._target_epoch = record.epoch
-            case Part.MEMBER:
+            case ForeignGroupPart.MEMBER:
                 self._members.add(record.member_id)
-            case Part.CURRENT:
+            case ForeignGroupPart.CURRENT:
                 self._member_epochs[record.member_id] = record.epoch if record.is_reconciled else None
-            case Part.OTHER:
+            case ForeignGroupPart.OTHER:
                 pass
 
     def replay_tombstone(self, record: ForeignGroupTombstone) -> None:
         """Applies a tombstone of one of the group's records."""
         self._keys.pop(record.key, None)
-        if record.part is Part.MEMBER:
+        if record.part is ForeignGroupPart.MEMBER:
             self._members.discard(record.member_id)
-        if record.part is Part.CURRENT:
+        if record.part is ForeignGroupPart.CURRENT:
             self._member_epochs.pop(record.member_id, None)
 
     def tombstones(self) -> list[ForeignGroupTombstone]:

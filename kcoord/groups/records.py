@@ -123,7 +123,7 @@ class GroupKind(StrEnum):
     STREAMS = "streams"  # KIP-1071
 
 
-class Part(StrEnum):
+class ForeignGroupPart(StrEnum):
     """What a record of a group that is not classic describes: the group, a member, the group's target assignment, or a
     member's current assignment."""
 
@@ -143,7 +143,7 @@ class ForeignGroupRecord(NamedTuple):
     group_id: str
     kind: GroupKind
     key: bytes
-    part: Part
+    part: ForeignGroupPart
     member_id: str = ""
     epoch: int = 0  # of the group, of the target assignment, or of the member
     is_reconciled: bool = True  # of a member: it has revoked all partitions that it had to revoke
@@ -155,7 +155,7 @@ class ForeignGroupTombstone(NamedTuple):
     group_id: str
     kind: GroupKind
     key: bytes
-    part: Part = Part.OTHER
+    part: ForeignGroupPart = ForeignGroupPart.OTHER
     member_id: str = ""
 
 

@@ -20,6 +20,7 @@ from typing import Final, NamedTuple
 from uuid import UUID
 
 from kcoord.groups.records import (
+    ForeignGroupPart,
     ForeignGroupRecord,
     ForeignGroupTombstone,
     GroupDeleted,
@@ -27,7 +28,6 @@ from kcoord.groups.records import (
     GroupStored,
     OffsetDeleted,
     OffsetsStored,
-    Part,
     Record,
     StoredMember,
 )
@@ -45,23 +45,27 @@ _STABLE: Final = 0  # MemberState.STABLE
 _MARKER: Final = Struct(">hh")  # Version and type.
 
 _FOREIGN_RECORDS: Final = {
-    **dict.fromkeys((4, 7, 16), (GroupKind.CONSUMER, Part.OTHER)),
-    **dict.fromkeys((13, 15), (GroupKind.SHARE, Part.OTHER)),
-    **dict.fromkeys((21, 23), (GroupKind.STREAMS, Part.OTHER)),
-    3: (GroupKind.CONSUMER, Part.GROUP),
-    5: (GroupKind.CONSUMER, Part.MEMBER),
-    6: (GroupKind.CONSUMER, Part.TARGET),
-    8: (GroupKind.CONSUMER, Part.CURRENT),
-    10: (GroupKind.SHARE, Part.MEMBER),
-    11: (GroupKind.SHARE, Part.GROUP),
-    12: (GroupKind.SHARE, Part.TARGET),
-    14: (GroupKind.SHARE, Part.CURRENT),
-    17: (GroupKind.STREAMS, Part.GROUP),
-    19: (GroupKind.STREAMS, Part.MEMBER),
-    20: (GroupKind.STREAMS, Part.TARGET),
-    22: (GroupKind.STREAMS, Part.CURRENT),
+    **dict.fromkeys((4, 7, 16), (GroupKind.CONSUMER, ForeignGroupPart.OTHER)),
+    **dict.fromkeys((13, 15), (GroupKind.SHARE, ForeignGroupPart.OTHER)),
+    **dict.fromkeys((21, 23), (GroupKind.STREAMS, ForeignGroupPart.OTHER)),
+    3: (GroupKind.CONSUMER, ForeignGroupPart.GROUP),
+    5: (GroupKind.CONSUMER, ForeignGroupPart.MEMBER),
+    6: (GroupKind.CONSUMER, ForeignGroupPart.TARGET),
+    8: (GroupKind.CONSUMER, ForeignGroupPart.CURRENT),
+    10: (GroupKind.SHARE, ForeignGroupPart.MEMBER),
+    11: (GroupKind.SHARE, ForeignGroupPart.GROUP),
+    12: (GroupKind.SHARE, ForeignGroupPart.TARGET),
+    14: (GroupKind.SHARE, ForeignGroupPart.CURRENT),
+    17: (GroupKind.STREAMS, ForeignGroupPart.GROUP),
+    19: (GroupKind.STREAMS, ForeignGroupPart.MEMBER),
+    20: (GroupKind.STREAMS, ForeignGroupPart.TARGET),
+    22: (GroupKind.STREAMS, ForeignGroupPart.CURRENT),
 }
-_EPOCHS: Final = {Part.GROUP: "epoch", Part.TARGET: "assignmentEpoch", Part.CURRENT: "memberEpoch"}
+_EPOCHS: Final = {
+    ForeignGroupPart.GROUP: "epoch",
+    ForeignGroupPart.TARGET: "assignmentEpoch",
+    ForeignGroupPart.CURRENT: "memberEpoch",
+}
 
 
 class Unreadable(NamedTuple):
