@@ -211,9 +211,9 @@ class Coordinator(Registry):
     # if its checks may not hold the next time.
 
     def prevalidate_join(self, request: Join, reply: JoinReply | None) -> PrevalidatedJoin | None:
-        """Returns the object that decides the next JoinGroup of this member in fewer steps, or None if the checks of
-        this one may not hold then. `reply` is what this request got, None if it was parked; a refused join has no such
-        object."""
+        """Returns an object that decides this member's next JoinGroup in fewer steps, since it remembers which checks
+        this one has passed; None if they may not hold then. `reply` is what this request got, None if it was parked; a
+        refused join has no such object."""
         group, member = self._known_member(request.group_id, request.member_id)
         if group is None or member is None or member.instance_id != request.instance_id:
             return None
@@ -222,8 +222,8 @@ class Coordinator(Registry):
         return PrevalidatedJoin(group, member, request, self._settings.group_max_size)
 
     def prevalidate_sync(self, request: Sync, reply: SyncReply | None) -> PrevalidatedSync | None:
-        """Returns the object that decides the next SyncGroup of this member in fewer steps, or None if the checks of
-        this one may not hold then. `reply` is what this request got, None if it was parked."""
+        """Returns an object that decides this member's next SyncGroup in fewer steps, since it remembers which checks
+        this one has passed; None if they may not hold then. `reply` is what this request got, None if it was parked."""
         if reply is not None and reply.error_code is not ErrorCode.none:
             return None
         group, member = self._known_member(request.group_id, request.member_id)
@@ -232,15 +232,16 @@ class Coordinator(Registry):
         return None if request.lacks_protocol or request.plan else PrevalidatedSync(group, member, request)
 
     def prevalidate_heartbeat(self, request: Heartbeat, reply: HeartbeatReply) -> PrevalidatedHeartbeat | None:
-        """Returns the object that decides the next Heartbeat of this member in fewer steps, or None if this one was
-        refused or the group is not Stable."""
+        """Returns an object that decides this member's next Heartbeats in fewer steps, since it remembers which checks
+        this one has passed; None if this one was refused or the group is not Stable."""
         group = self._stable_group(request)
         is_well = group is not None and reply is _HEARTBEAT_REPLIES[ErrorCode.none]
         return PrevalidatedHeartbeat(group, group.members[request.member_id]) if group is not None and is_well else None
 
     def prevalidate_commit(self, request: Commit, reply: CommitReply) -> PrevalidatedCommit | None:
-        """Returns the object that decides the member's next OffsetCommit to the same partitions in fewer steps, or None
-        if the group is not Stable or this commit was not accepted whole."""
+        """Returns an object that decides this member's next OffsetCommits to the same partitions in fewer steps, since
+        it remembers which checks this one has passed; None if the group is not Stable or this commit was not accepted
+        whole."""
         group = self._stable_group(request)
         member = group.members[request.member_id] if group is not None else None
         template = member.commit_template if member is not None else None

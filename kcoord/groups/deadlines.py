@@ -78,7 +78,7 @@ class Deadlines:
         return False
 
     def take_due(self, now: float) -> Iterator[Deadline]:
-        """Yields the deadlines that have passed, the earliest first, and clears each.
+        """Yields the deadlines that have passed by `now`, in monotonic seconds, the earliest first, and unsets each.
 
         The iterator is lazy: handling one deadline may move or clear the next.
         """

@@ -41,7 +41,7 @@ class ForeignGroup:
 
     @property
     def is_gone(self) -> bool:
-        """Whether all records of the group were deleted."""
+        """Whether all records of the group were deleted by tombstones, so that it exists no longer."""
         return not self._keys
 
     @property

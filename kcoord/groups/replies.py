@@ -175,8 +175,8 @@ class ListGroupsReply:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DescribedMember:
-    """One member of a group in the reply to DescribeGroups; the bytes of its subscription and of its assignment are
-    empty unless the group is Stable."""
+    """One member of a group in the reply to DescribeGroups, with the bytes of its subscription (empty unless the group
+    is Stable) and of its assignment."""
 
     member_id: str
     group_instance_id: str | None

@@ -51,7 +51,7 @@ class CommitEncoders:
         self._encoders: dict[CommitPartitions, CommitEncoder] = {}
 
     def encoder_of(self, partitions: CommitPartitions) -> CommitEncoder:
-        """Returns the encoder of commits to these partitions."""
+        """Returns the cached encoder of repeated commits to these partitions, or makes it."""
         encoder = self._encoders.get(partitions)
         if encoder is None:
             if len(self._encoders) >= _MAX_ENCODERS:

@@ -83,7 +83,8 @@ class GroupLog:
                 add_fact(pending, record, now_ms)
 
     def appender(self, partitions: CommitPartitions) -> "CommitAppender":
-        """Returns an object that appends commits to these partitions as `append` does, in fewer steps."""
+        """Returns an object that appends a member's repeated OffsetCommits to these partitions as `append` does, in
+        fewer steps."""
         return CommitAppender(
             self._pending, offsets_partition(partitions.group_id, self._count), self._encoders.encoder_of(partitions)
         )
@@ -149,7 +150,8 @@ class GroupLog:
 
 
 class CommitAppender:
-    """Appends repeated commits to one set of partitions to the log of groups, in fewer steps than `GroupLog.append`."""
+    """Appends repeated OffsetCommits of one member, always to the same partitions, to the log of `__consumer_offsets`,
+    in fewer steps than `GroupLog.append`."""
 
     __slots__ = ("_encoder", "_partition", "_pending")
 

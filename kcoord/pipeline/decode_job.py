@@ -57,7 +57,7 @@ class SegmentInput:
         return sum(each.end - each.start for each in self.ranges)
 
     def check(self, spark: SparkSession) -> None:
-        """Accepts any Spark: the decoder needs nothing of it."""
+        """Accepts any Spark, since decoding segments needs nothing of it."""
 
     def frame(self, spark: SparkSession, tables: Sequence[str], wanted: RowSelection) -> DataFrame:
         """Returns the decoded rows of one table; of several tables a union frame, which has a struct column for each
@@ -114,7 +114,7 @@ class Summary:
 
     @property
     def decoded(self) -> int:
-        """The number of records that became rows."""
+        """The number of records that became rows of `commits`, `generations` or `group_events`."""
         return sum(self.rows[table] for table in (COMMITS, GENERATIONS, GROUP_EVENTS))
 
 

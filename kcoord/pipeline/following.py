@@ -77,7 +77,7 @@ class WriteTotals:
         return self.summary.rows
 
     def plus(self, other: "WriteTotals") -> "WriteTotals":
-        """Returns the sum of both."""
+        """Returns the totals of both added up."""
         return WriteTotals(
             batches=self.batches + other.batches,
             size=self.size + other.size,
@@ -195,8 +195,8 @@ class BatchWriter:
         self._on_batch = on_batch
 
     def write(self, packed: DataFrame, batch: int) -> None:
-        """Writes one micro-batch, given as packed rows of all tables. Spark calls it again with the same number if it
-        does not know whether the batch was done."""
+        """Writes one micro-batch, given as packed rows (each holds many rows of one table as Arrow's bytes). Spark
+        calls it again with the same number if it does not know whether the batch was done."""
         is_first = self.begun == _NO_BATCH
         self.begun = batch
         packed.persist(StorageLevel.MEMORY_AND_DISK)

@@ -52,13 +52,13 @@ class ProgressSampler:
             self._no_quantiles = gateway.new_array(gateway.jvm.double, 0)
 
     def begin(self) -> None:
-        """Restarts the count: stages that exist now are not part of later samples."""
+        """Restarts the count: stages of Spark that exist now are not part of later samples."""
         self._finished = ProgressSample()
         with suppress(Exception):  # the JVM may be about to end
             self._next = next((stage.stageId() + 1 for stage in self._newest_first()), self._next)
 
     def sample(self) -> ProgressSample | None:
-        """Returns the sum of all stages since begin(), or None if there is none."""
+        """Returns how far all stages since begin() have come together, or None if there is none."""
         try:
             sum_of_all, all_are_over = self._finished, True
             for stage in reversed(list(self._newest_first())):

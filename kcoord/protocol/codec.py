@@ -143,7 +143,7 @@ def decode_response(frame: bytes, api_key: int, api_version: int) -> tuple[int, 
 
 
 def encode_request(header: RequestHeader, request: Any) -> bytes:
-    """Encodes the request as a frame with its length."""
+    """Encodes kio's entity of a request, with this header, as a frame with its length."""
     request_codec = codec(header.api_key, header.api_version)
     parts = [write_request_header(header, request_codec.request_header_version)]
     request_codec.write_request(request, parts)
@@ -151,7 +151,8 @@ def encode_request(header: RequestHeader, request: Any) -> bytes:
 
 
 def encode_response(header: RequestHeader, response: Any) -> bytes:
-    """Encodes the response to a request with this header, as a frame with its length."""
+    """Encodes the response to a request with this header, kio's entity or a version-free reply, as a frame with its
+    length."""
     return b"".join(codec(header.api_key, header.api_version).response_pieces(header.correlation_id, response))
 
 

@@ -90,7 +90,7 @@ class DataDir:
         return LogDir(self.folder / name, self.files, self._persist_start_offset)
 
     def start_offset(self, name: str) -> int:
-        """Returns the start offset that was persisted for this log, or 0."""
+        """Returns the start offset that was persisted for the log of this name, or 0."""
         return self._start_offsets.get(name, 0)
 
     def delete_leftovers(self) -> None:

@@ -147,9 +147,8 @@ class LogDir:
         filesystem.rename(self.path(base_offset, SWAP), self.path(base_offset, SEGMENT))
 
     def delete(self) -> None:
-        """Deletes the folder: it is renamed at once to Kafka's name for a deleted log. What cannot be deleted now is
-        deleted at the next start.
-        """
+        """Deletes the log: its folder is renamed at once to Kafka's name for a deleted log (`-delete`). What cannot be
+        deleted now is deleted at the next start."""
         filesystem, deleted = (
             self.files.filesystem,
             self.folder.with_name(_deleted_name(self.name, self._topic_id_hex())),
@@ -179,7 +178,7 @@ class LogDir:
             self.files.filesystem.delete(self.path(base_offset, kind))
 
     def names(self) -> list[str]:
-        """Returns the names of all files, in order."""
+        """Returns the names of all files in the log's folder, sorted."""
         return sorted(os.listdir(self.folder))  # noqa: PTH208 - only names are needed, of thousands of folders
 
     def path(self, base_offset: int, kind: str) -> Path:

@@ -37,7 +37,8 @@ class SegmentFiles:
         return len(self._open)
 
     def note_created(self, path: Path) -> None:
-        """Notes that a name is new: with `is_synced`, the next `sync` flushes its folder too."""
+        """Notes that a file or folder of this path was created: with `is_synced`, the next `sync` flushes the folder
+        that it is in too."""
         if self.is_synced:
             self._unsynced_folders[path.parent] = None
 

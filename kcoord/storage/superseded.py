@@ -74,7 +74,8 @@ class SupersededBatches:
         self._other = array("q")  # Base offsets of batches with other records in them, in ascending order.
 
     def to_read(self, end_offset: int) -> BatchesToRead:
-        """Returns the batches that are not known to be superseded, of a log that ends at this offset."""
+        """Returns which batches of the partition's log a compaction must read: all that are not known to be superseded.
+        `end_offset` is that of the log; if it is not the one known here, all batches are returned."""
         if end_offset != self._end:  # Another writer has appended to the log.
             return BatchesToRead(all_before=end_offset, base_offsets=())
         return BatchesToRead(all_before=self._start, base_offsets=sorted([*self._live, *self._other]))

@@ -63,7 +63,8 @@ class KafkaCluster(Cluster):
         return ",".join(node.spec.client_address for node in self._nodes)
 
     def bootstrap_of(self, listener: str) -> str:
-        """Returns the bootstrap servers, host:port,host:port, of one of the further listeners."""
+        """Returns the bootstrap servers, host:port,host:port, of one of the listeners that the cluster was given in
+        addition to the default one."""
         return ",".join(f"{node.spec.host}:{node.spec.listeners[listener].port}" for node in self._nodes)
 
     @property

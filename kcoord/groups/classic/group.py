@@ -34,9 +34,9 @@ class InitialDelay:
 
 
 class Group:
-    """A classic consumer group in memory: its members, state, generation, assignments, committed offsets and deadlines.
-    Each change of them is a method here; which change a request makes is decided in the modules named after
-    requests."""
+    """A classic group (of consumers, Connect workers and the like) in memory: its members, state, generation,
+    assignments, committed offsets and deadlines. Each change of them is a method here; which change a request makes is
+    decided in the modules named after requests."""
 
     __slots__ = (
         "_held_bytes",
@@ -138,7 +138,8 @@ class Group:
         return protocols.select_protocol(self.members.values(), self.protocol_support)
 
     def snapshot_subscriptions(self) -> None:
-        """Remembers the subscriptions of this generation; members may change theirs for the next one."""
+        """Remembers the subscriptions with which this generation begins, for `subscribed_topics`; members may change
+        theirs for the next one."""
         is_read = self.protocol_type == protocols.CONSUMER
         subscriptions = [member.subscription(self.protocol) for member in self.members.values()]
         self._subscription_bytes = sum(map(len, subscriptions))
@@ -257,7 +258,8 @@ class Group:
         self._set_held_bytes(member, member_bytes(member))
 
     def add_pending(self, member_id: str, holder: Holder, deadline: float) -> None:
-        """Adds a member id that was issued; it expires at the deadline if nobody has joined with it (KIP-394)."""
+        """Adds a member id that was issued to a client that has to join again with it (KIP-394). It expires at the
+        deadline, in monotonic seconds, if nobody has."""
         self.pending[member_id] = Deadline(Purpose.SESSION, self.group_id, member_id)
         self.pending_holders[member_id] = holder
         self._usage.members.add(holder, 1)
@@ -357,7 +359,7 @@ class Group:
 
     @property
     def offsets(self) -> Mapping[str, Mapping[int, OffsetAndMetadata]]:
-        """The last offset that was committed to each partition, by topic and partition."""
+        """The last committed offset of each partition, by topic and partition."""
         return self.committed_offsets.by_topic()
 
     # Deadlines.

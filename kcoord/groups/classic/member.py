@@ -14,7 +14,8 @@ Protocols = tuple[tuple[str, bytes], ...]
 
 
 class Holder(NamedTuple):
-    """The client that groups and members are counted for, where usage is limited (usage.py)."""
+    """The client that groups and members are counted for, where a client may hold only so many: its principal if it is
+    authenticated, its address and its client id."""
 
     principal: str  # authenticated; empty where nobody logs in
     host: str

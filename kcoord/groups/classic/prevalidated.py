@@ -93,7 +93,7 @@ class PrevalidatedRebalanceRequest:
 
     @property
     def has_many_members(self) -> bool:
-        """Whether the group is so large that most of these requests are parked."""
+        """Whether the group is so large that most of its JoinGroups and SyncGroups are parked."""
         return len(self._group.members) >= _MANY_MEMBERS
 
     def apply(self, values: tuple[Any, ...], ticket: Ticket) -> SyncReply | Waits | None:

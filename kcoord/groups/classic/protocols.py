@@ -26,7 +26,8 @@ def names(protocols: Protocols) -> list[str]:
 
 
 def have_same_names(some: Protocols, others: Protocols) -> bool:
-    """Whether both have the same names in the same order. This is a loop because all joins of a rebalance pass here."""
+    """Returns whether both lists of protocols have the same names in the same order. This is a loop because all joins
+    of a rebalance pass here."""
     if len(some) != len(others):
         return False
     for (name, _), (other, _) in zip(some, others, strict=True):  # noqa: SIM110
@@ -50,7 +51,7 @@ def select_protocol(members: Collection[Member], protocol_support: Mapping[str, 
 
 
 def subscribed_topics(subscriptions: Iterable[bytes]) -> set[str] | None:
-    """Returns the topics of all subscriptions together, or None if one of them cannot be parsed."""
+    """Returns the topics that these consumers' subscriptions name together, or None if one of them cannot be parsed."""
     topics: set[str] = set()
     for subscription in subscriptions:
         of_member = topics_of(subscription)

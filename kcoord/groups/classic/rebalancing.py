@@ -50,7 +50,8 @@ def prepare(group: Group, why: Reason, at: Instant, initial_delay: float) -> Eff
 
 
 def complete_if_all_joined(group: Group, at: Instant) -> Effects:
-    """Completes the join phase if all members have joined, unless the initial delay is still running."""
+    """Completes the join phase if all members have joined, unless the initial delay is still running, and returns the
+    effects."""
     if group.state is State.PREPARING_REBALANCE and group.initial_delay is None and group.have_all_joined:
         return complete(group, at)
     return NO_EFFECTS

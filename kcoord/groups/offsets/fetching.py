@@ -39,8 +39,8 @@ def refuse(asked: RequestedGroup, error: ErrorCode) -> OffsetGroup:
 
 
 def fence_delete(group: Group | None) -> ErrorCode | None:
-    """Returns an error unless OffsetDelete may delete offsets of the group now, else None: a group with members must be
-    a consumer group, since only of these it is known which topics they use."""
+    """Returns an error unless OffsetDelete may delete offsets of the group now, else None: while it has members its
+    protocol type must be "consumer", since only of such groups it is known which topics they use."""
     if group is None or group.state is State.DEAD:
         return ErrorCode.group_id_not_found
     if not group.is_empty and group.protocol_type != CONSUMER:

@@ -29,7 +29,8 @@ class Source:
 
     @property
     def is_file(self) -> bool:
-        """Whether records have positions in a file; those that came over the network have none."""
+        """Whether the records come from a segment file, and so have positions in it; those that came over the network
+        have none."""
         return self.segment is not None
 
 

@@ -26,7 +26,7 @@ def format_rate(count: float | None) -> str:
 
 
 def format_short_number(count: float) -> str:
-    """Formats a number for an axis: 1,500, then 1.5M."""
+    """Formats a number for an axis of a chart: 1,500, then 1.5M."""
     for size, unit in ((1e12, "T"), (1e9, "G"), (1e6, "M")):
         if abs(count) >= size:
             return _rounded(count / size) + unit
@@ -44,7 +44,7 @@ def format_time(at: datetime | None) -> str:
 
 
 def format_time_to_second(at: datetime) -> str:
-    """Formats a time to the second, if it is only known to be in a piece of the time."""
+    """Formats a time to the second, for one that is only known to be in some piece of a chart's time."""
     return format_time(at)[:19]
 
 

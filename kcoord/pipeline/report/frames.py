@@ -30,7 +30,7 @@ class Frames:
     """Not a table on disk, but the result of `transforms.ownership.memberships`."""
 
     def of_groups(self, groups: Sequence[str]) -> "Frames":
-        """Returns the frames with the rows of some groups only."""
+        """Returns these tables with the rows of some groups only; tables without groups stay whole."""
         every = {each.name: getattr(self, each.name) for each in fields(self)}
         return Frames(
             **{

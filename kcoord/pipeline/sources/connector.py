@@ -72,7 +72,8 @@ def read_by_connector(
     spark: SparkSession, connection: Connection, ranges: Sequence[LogRange], wanted: RowSelection
 ) -> DataFrame:
     """Reads these ranges of offsets by Spark's Kafka connector, and returns the decoded rows of all tables as a
-    DataFrame of packed rows. `wanted` selects groups and times. Raises NoConnector, NotForConnector."""
+    DataFrame of packed rows, each of which holds many rows of one table as Arrow's bytes. `wanted` selects groups and
+    times. Raises NoConnector, NotForConnector."""
     of_groups = [each for each in ranges if each.holds_offsets]
     others = [each for each in ranges if not each.holds_offsets]
     ends_of_logs = read_live(spark, connection, others, wanted)
@@ -91,7 +92,8 @@ def stream_by_connector(
     spark: SparkSession, connection: Connection, wanted: RowSelection, choice: TopicSelection
 ) -> DataFrame:
     """Reads the logs by Spark's Kafka connector as a stream, and returns the decoded rows of all tables as a streaming
-    DataFrame of packed rows. Raises NoConnector, NotForConnector, and as `group_starts`.
+    DataFrame of packed rows, each of which holds many rows of one table as Arrow's bytes. Raises NoConnector,
+    NotForConnector, and as `group_starts`.
 
     The Python source is always part of the union, and last: its entry in the checkpoint identifies the cluster of the
     tables, and the request.
@@ -105,7 +107,7 @@ def stream_by_connector(
 
 def decode_and_pack(records: DataFrame, wanted: RowSelection) -> DataFrame:
     """Decodes a DataFrame of consumed records of `__consumer_offsets`, which has the connector's columns, to a
-    DataFrame of packed rows of all tables."""
+    DataFrame of packed rows, each of which holds many rows of one table as Arrow's bytes."""
 
     def decode(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         return pack_rows(decode_consumed(batches, wanted))

@@ -39,7 +39,8 @@ def read_live(
     spark: SparkSession, connection: Connection, ranges: Sequence[LogRange], wanted: RowSelection
 ) -> DataFrame:
     """Reads these ranges of offsets from a live cluster by our Python source, and returns the decoded rows of all
-    tables as a DataFrame of packed rows. `wanted` selects groups and times."""
+    tables as a DataFrame of packed rows, each of which holds many rows of one table as Arrow's bytes. `wanted` selects
+    groups and times."""
     spark.dataSource.register(live_source(connection))
     reader = spark.read.format(LIVE).option("ranges", ranges_text(ranges))
     return reader.option("wanted", wanted.to_json()).load()
@@ -47,7 +48,8 @@ def read_live(
 
 def stream_live(spark: SparkSession, connection: Connection, wanted: RowSelection, choice: TopicSelection) -> DataFrame:
     """Reads the chosen topics of a live cluster by our Python source as a stream, and returns the decoded rows of all
-    tables as a streaming DataFrame of packed rows. `wanted` selects groups and times."""
+    tables as a streaming DataFrame of packed rows, each of which holds many rows of one table as Arrow's bytes.
+    `wanted` selects groups and times."""
     spark.dataSource.register(live_source(connection))
     return spark.readStream.format(LIVE).option("wanted", wanted.to_json()).option("choice", choice.to_json()).load()
 
@@ -91,8 +93,8 @@ class LiveReader(DataSourceReader):
         return [RangesPartition(each) for each in pack_tasks(ranges_of(self._ranges))]
 
     def read(self, partition: RangesPartition) -> Iterator[pa.RecordBatch]:  # type: ignore[override]
-        """Fetches and decodes the ranges of one Spark task: yields rows of the table of the option `table`, or packed
-        rows of all tables."""
+        """Fetches and decodes the ranges of one Spark task: yields rows of the table of the option `table`, or without
+        it packed rows, each of which holds many rows of one table as Arrow's bytes."""
         rows = read_ranges(self._connection.open(), partition.ranges, self._wanted)
         if self._table is None:
             yield from pack_rows(rows)

@@ -51,7 +51,7 @@ class WrongCluster(InvalidInput, ValueError):
 
 
 class TemporarilyRefused(RemoteFailure, ConnectionError):
-    """Raised when brokers answer with an error that may pass; the caller retries."""
+    """Raised when brokers answer with an error that may pass, such as a missing leader; the stream asks again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,7 +179,8 @@ class LiveStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return [RangesPartition(each) for each in pack_tasks(ranges)]
 
     def read(self, partition: RangesPartition) -> Iterator[pa.RecordBatch]:  # type: ignore[override]
-        """Fetches and decodes the ranges of one Spark task: yields packed rows of all tables."""
+        """Fetches and decodes the ranges of one Spark task: yields packed rows, each of which holds many rows of one
+        table as Arrow's bytes."""
         connection = self._connection.open()
         yield from pack_rows(read_ranges(connection, partition.ranges, self._wanted, retry_timeout=RETRY_TIMEOUT))
 

@@ -45,8 +45,8 @@ class RunningMaximum(NamedTuple):
 
 
 class RunningMaxima:
-    """The records of a batch whose timestamps are larger than those of all before them, which serve a ListOffsets by
-    timestamp to find the first record of a time.
+    """The records of a batch whose timestamps are larger than those of all before them, which let the broker find the
+    first record of a time (ListOffsets by timestamp).
 
     Whenever there are more than 64, every second one is dropped; the first stays.
     """
@@ -120,7 +120,7 @@ class RecordScanner:
         return self._index == self._count and not self._headers_left
 
     def result(self) -> RecordScan:
-        """Returns the result of a finished scan. Raises CorruptBatch."""
+        """Returns what the broker must know of the records, after the scan has finished. Raises CorruptBatch."""
         assert self.is_done
         ensure_filled(self._plain, self._position)
         return RecordScan(

@@ -22,7 +22,7 @@ class Typed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Printed:
-    """Event of the tour: a command line has written this."""
+    """Event of the tour: the output of the command line that has run."""
 
     text: str
 
