@@ -15,7 +15,7 @@ from .options import SparkOptions, needs_spark, spark_job, spark_options, wanted
 
 if TYPE_CHECKING:
     from kcoord.pipeline.decode_job import Summary
-    from kcoord.pipeline.decoding.row_filter import Wanted
+    from kcoord.pipeline.decoding.row_filter import RowSelection
 
 
 @click.command()
@@ -36,7 +36,7 @@ def decode(
     out: str,
     overwrite: bool,
     following: FollowOptions | None,
-    wanted: Callable[[], "Wanted"],
+    wanted: Callable[[], "RowSelection"],
     log_ends: LogEndOptions,
     connector: str,
     options: SparkOptions,

@@ -17,9 +17,9 @@ from .options import SparkOptions, spark_job
 from .progress import clock_time, size_text
 
 if TYPE_CHECKING:
-    from kcoord.pipeline.decoding.row_filter import Wanted
+    from kcoord.pipeline.decoding.row_filter import RowSelection
     from kcoord.pipeline.following import WriteTotals
-    from kcoord.pipeline.sources.live_plan import Choice
+    from kcoord.pipeline.sources.live_plan import TopicSelection
     from kcoord.pipeline.tables import TablesFolder
 
 
@@ -66,8 +66,8 @@ def follow_cluster(
     following: FollowOptions,
     *,
     replaces: bool,
-    wanted: "Wanted",
-    choice: "Choice",
+    wanted: "RowSelection",
+    choice: "TopicSelection",
     connector: str,
     options: SparkOptions,
 ) -> None:

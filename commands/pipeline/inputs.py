@@ -20,9 +20,9 @@ from .progress import Stages, size_text
 if TYPE_CHECKING:
     from kcoord.admin.connecting.connection import Connection
     from kcoord.pipeline.decode_job import Input
-    from kcoord.pipeline.decoding.row_filter import Wanted
+    from kcoord.pipeline.decoding.row_filter import RowSelection
     from kcoord.pipeline.session import SparkSession
-    from kcoord.pipeline.sources.live_plan import Choice
+    from kcoord.pipeline.sources.live_plan import TopicSelection
     from kcoord.pipeline.tables import TablesFolder
 
 input_argument = click.argument("source", required=False, metavar="[TABLES|SEGMENTS]")
@@ -31,19 +31,19 @@ input_argument = click.argument("source", required=False, metavar="[TABLES|SEGME
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogEndOptions:
     """The options --topic and --no-log-ends: whether log end offsets of a live cluster's topics are read, and of which
-    topics. `live_plan.Choice` is made of it."""
+    topics. `live_plan.TopicSelection` is made of it."""
 
     topics: tuple[str, ...]
     are_read: bool
     is_given: bool = False
     """Whether it was set by an option."""
 
-    def choice(self) -> "Choice":
+    def choice(self) -> "TopicSelection":
         """Returns the topics whose log end offsets the pipeline reads from a live cluster, in the form that its sources
         take."""
-        from kcoord.pipeline.sources.live_plan import Choice
+        from kcoord.pipeline.sources.live_plan import TopicSelection
 
-        return Choice(log_ends=self.are_read, topics=self.topics)
+        return TopicSelection(log_ends=self.are_read, topics=self.topics)
 
 
 def log_ends_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -142,7 +142,9 @@ def tables_target(
     return TablesTarget(folder=TablesFolder(text), replaces=replaces)
 
 
-def log_of(ctx: click.Context, path: Path | None, wanted: "Wanted", log_ends: LogEndOptions, connector: str) -> "Input":
+def log_of(
+    ctx: click.Context, path: Path | None, wanted: "RowSelection", log_ends: LogEndOptions, connector: str
+) -> "Input":
     """Returns the log that a job decodes: the segments at the path; without a path, that of the live cluster which the
     options name."""
     if path is None:
@@ -157,7 +159,7 @@ def log_of(ctx: click.Context, path: Path | None, wanted: "Wanted", log_ends: Lo
 
 
 def input_of(
-    ctx: click.Context, text: str | None, wanted: "Wanted", log_ends: LogEndOptions, connector: str
+    ctx: click.Context, text: str | None, wanted: "RowSelection", log_ends: LogEndOptions, connector: str
 ) -> PipelineInput:
     """Returns the input of a job that its argument names (tables, segments, or without an argument a live cluster), as
     far as that is known without Spark. Raises an error if there is none."""
@@ -183,7 +185,7 @@ def tables_of(
     job_input: PipelineInput,
     spark: "SparkSession",
     stages: Stages,
-    wanted: "Wanted",
+    wanted: "RowSelection",
     *,
     target: TablesTarget | None = None,
 ) -> "Iterator[TablesFolder]":
@@ -219,7 +221,7 @@ def _temporary_tables(spark: "SparkSession", stages: Stages) -> "TablesFolder":
     return folder
 
 
-def check_groups(spark: "SparkSession", tables: "TablesFolder", wanted: "Wanted", stages: Stages) -> None:
+def check_groups(spark: "SparkSession", tables: "TablesFolder", wanted: "RowSelection", stages: Stages) -> None:
     """Prints the groups of --group that are not in the tables. Raises ClickException if none of them is."""
     from kcoord.pipeline.derive_job import groups_missing
 
@@ -259,7 +261,7 @@ def _refuse_cluster_options(ctx: click.Context, log_ends: LogEndOptions) -> None
         raise click.UsageError("--connector is for a live cluster (-b): a folder is read as it is", ctx)
 
 
-def _live_log(cluster: "Connection", wanted: "Wanted", log_ends: LogEndOptions, connector: str) -> "Input":
+def _live_log(cluster: "Connection", wanted: "RowSelection", log_ends: LogEndOptions, connector: str) -> "Input":
     from kcoord.pipeline.sources.connectors import CONNECTORS
     from kcoord.pipeline.sources.live_input import LiveInput
     from kcoord.pipeline.sources.live_plan import plan_logs

@@ -16,7 +16,7 @@ from .inputs import LogEndOptions, check_groups, connector_option, input_argumen
 from .options import SparkOptions, needs_spark, spark_job, spark_options, wanted_options
 
 if TYPE_CHECKING:
-    from kcoord.pipeline.decoding.row_filter import Wanted
+    from kcoord.pipeline.decoding.row_filter import RowSelection
     from kcoord.pipeline.derive_job import LagFindings
 
 _POINTS: Final = ("group", "at", "until", "lag", "highest_lag", "lag_ms", "behind_ms", "commits")
@@ -78,7 +78,7 @@ def lag(
     pieces: int,
     bound: int,
     stuck_for: timedelta,
-    wanted: Callable[[], "Wanted"],
+    wanted: Callable[[], "RowSelection"],
     log_ends: LogEndOptions,
     connector: str,
     options: SparkOptions,

@@ -21,7 +21,7 @@ from ..output.output import echo_err
 from .progress import Stages
 
 if TYPE_CHECKING:
-    from kcoord.pipeline.decoding.row_filter import Wanted
+    from kcoord.pipeline.decoding.row_filter import RowSelection
     from kcoord.pipeline.session import SparkConfig, SparkSession
 
 
@@ -85,10 +85,10 @@ def wanted_options(command: Callable[..., Any]) -> Callable[..., Any]:
         if since_ms is not None and until_ms is not None and since_ms >= until_ms:
             raise click.UsageError("--since is not before --until")
 
-        def wanted() -> "Wanted":
-            from kcoord.pipeline.decoding.row_filter import Wanted
+        def wanted() -> "RowSelection":
+            from kcoord.pipeline.decoding.row_filter import RowSelection
 
-            return Wanted(since_ms=since_ms, until_ms=until_ms, groups=groups)
+            return RowSelection(since_ms=since_ms, until_ms=until_ms, groups=groups)
 
         return command(*args, wanted=wanted, **others)
 

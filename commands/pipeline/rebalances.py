@@ -13,7 +13,7 @@ from .inputs import LogEndOptions, check_groups, connector_option, input_argumen
 from .options import SparkOptions, needs_spark, spark_job, spark_options, wanted_options
 
 if TYPE_CHECKING:
-    from kcoord.pipeline.decoding.row_filter import Wanted
+    from kcoord.pipeline.decoding.row_filter import RowSelection
 
 # TOOK is the least duration that the log shows, PAUSED the time between commits.
 _GROUPS: Final = (
@@ -53,7 +53,7 @@ def rebalances(
     ctx: click.Context,
     source: str | None,
     top: int,
-    wanted: Callable[[], "Wanted"],
+    wanted: Callable[[], "RowSelection"],
     connector: str,
     options: SparkOptions,
 ) -> None:

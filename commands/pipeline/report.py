@@ -25,7 +25,7 @@ from .options import SparkOptions, needs_spark, spark_job, spark_options, wanted
 from .progress import size_text
 
 if TYPE_CHECKING:
-    from kcoord.pipeline.decoding.row_filter import Wanted
+    from kcoord.pipeline.decoding.row_filter import RowSelection
 
 
 @click.command()
@@ -66,7 +66,7 @@ def report(
     tables_folder: str | None,
     overwrite: bool,
     top: int,
-    wanted: Callable[[], "Wanted"],
+    wanted: Callable[[], "RowSelection"],
     log_ends: LogEndOptions,
     connector: str,
     options: SparkOptions,

@@ -6,17 +6,17 @@ from kcoord.api.caller import Caller
 from kcoord.api.contract import group_api
 from kcoord.groups.coordinator import Coordinator
 from kcoord.groups.replies import LeaveReply
-from kcoord.groups.requests import Leave, Leaving
+from kcoord.groups.requests import Leave, LeavingMember
 
 
 def to_request(entity: Any, caller: Caller) -> Leave:
     """Converts kio's LeaveGroup request of any version to the version-free one."""
     if entity.__version__ < 3:
-        return Leave(group_id=entity.group_id, members=(Leaving(member_id=entity.member_id),))
+        return Leave(group_id=entity.group_id, members=(LeavingMember(member_id=entity.member_id),))
     return Leave(
         group_id=entity.group_id,
         members=tuple(
-            Leaving(
+            LeavingMember(
                 member_id=member.member_id,
                 instance_id=member.group_instance_id,
                 reason=getattr(member, "reason", None),

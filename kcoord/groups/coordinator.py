@@ -68,10 +68,14 @@ _HEARTBEAT_REPLIES = {error: HeartbeatReply(error_code=error) for error in Error
 
 
 class Coordinator(Registry):
-    """The coordinator of the groups of one node.
+    """The group coordinator of one broker, without I/O: each method takes a version-free request and the current
+    instant, changes the groups in memory, and returns a reply or effects (replies and records of `__consumer_offsets`).
+
+    A `ticket` is the handle of a request: the effects pair each reply with the ticket of the request that it answers. A
+    request may be parked, and is then answered by the effects of a later call.
 
     `fresh_id` returns the suffix of a new member id. `refusal` returns the error of a group that is unavailable here or
-    now, and `list_refusal` the error that prevents listing all groups.
+    now (such as NOT_COORDINATOR), or None, and `list_refusal` the error that prevents listing all groups.
     """
 
     def __init__(
@@ -94,6 +98,8 @@ class Coordinator(Registry):
     # Membership.
 
     def join(self, request: Join, ticket: Ticket, at: Instant) -> Effects:
+        """Decides a JoinGroup request: the member is refused, answered at once, or parked until the join phase of the
+        rebalance ends. Returns the effects; a group that does not exist yet is created."""
         if error := joining.refusal(request, self._settings):
             return joining.refuse(ticket, error, request.member_id)
         if error := self._refusal(request.group_id):
@@ -117,6 +123,8 @@ class Coordinator(Registry):
         return made + joining.join(group, request, ticket, at, self._settings, fresh_id)
 
     def sync(self, request: Sync, ticket: Ticket, at: Instant) -> Effects:
+        """Decides a SyncGroup request: the leader's assignments complete the rebalance, a follower gets its assignment
+        or is parked until the leader has sent them. Returns the effects."""
         if request.lacks_protocol:
             return syncing.refuse(ticket, ErrorCode.inconsistent_group_protocol)
         group = self._group_of_member(request.group_id)
@@ -127,12 +135,15 @@ class Coordinator(Registry):
         return syncing.sync(group, request, ticket, at, self._settings)
 
     def heartbeat(self, request: Heartbeat, ticket: Ticket, at: Instant) -> HeartbeatReply:
+        """Renews the member's session and returns the reply to its Heartbeat, whose error tells the client to rejoin,
+        or that it is fenced or unknown."""
         group = self._group_of_member(request.group_id)
         error = sessions.heartbeat(group, request, at) if isinstance(group, Group) else group
         # While the group is being loaded, heartbeats succeed (GroupCoordinatorService.heartbeat).
         return _HEARTBEAT_REPLIES[ErrorCode.none if error is ErrorCode.coordinator_load_in_progress else error]
 
     def leave(self, request: Leave, ticket: Ticket, at: Instant) -> Effects:
+        """Decides a LeaveGroup request: removes its members, which begins a rebalance, and returns the effects."""
         group = self._group_of_member(request.group_id)
         if isinstance(group, Group):
             return leaving.leave(group, request, ticket, at, self._initial_delay)
@@ -143,6 +154,8 @@ class Coordinator(Registry):
     # Offsets.
 
     def commit(self, request: Commit, ticket: Ticket, at: Instant) -> Effects:
+        """Decides an OffsetCommit request: the effects are its reply and a record for each topic that has an accepted
+        partition."""
         known = self.groups.get(request.group_id)
         member = known.members.get(request.member_id) if known is not None else None
         if known is not None and member is not None and (template := self._matching_template(known, member, request)):
@@ -175,9 +188,12 @@ class Coordinator(Registry):
         return Effects(((ticket, reply),), tuple(records))
 
     def fetch_offsets(self, request: FetchOffsets, ticket: Ticket, at: Instant) -> FetchOffsetsReply:
+        """Returns the reply to an OffsetFetch request for one or several groups."""
         return FetchOffsetsReply(groups=tuple(self._offsets_of(asked, request.is_by_id) for asked in request.groups))
 
     def delete_offsets(self, request: DeleteOffsets, ticket: Ticket, at: Instant) -> Effects:
+        """Decides an OffsetDelete request: deletes the offsets of topics that the group does not subscribe to, and
+        returns the reply and the tombstones as effects."""
         if not request.group_id:
             return answer(ticket, DeleteOffsetsReply(error_code=ErrorCode.invalid_group_id))
         if refused := self._refusal(request.group_id):
@@ -195,8 +211,9 @@ class Coordinator(Registry):
     # if its checks may not hold the next time.
 
     def prevalidate_join(self, request: Join, reply: JoinReply | None) -> PrevalidatedJoin | None:
-        """Returns the prevalidated join, or None. No reply means that the join was parked; a refused join has no such
-        form."""
+        """Returns an object that decides this member's next JoinGroup in fewer steps, since it remembers which checks
+        this one has passed; None if they may not hold then. `reply` is what this request got, None if it was parked; a
+        refused join has no such object."""
         group, member = self._known_member(request.group_id, request.member_id)
         if group is None or member is None or member.instance_id != request.instance_id:
             return None
@@ -205,7 +222,8 @@ class Coordinator(Registry):
         return PrevalidatedJoin(group, member, request, self._settings.group_max_size)
 
     def prevalidate_sync(self, request: Sync, reply: SyncReply | None) -> PrevalidatedSync | None:
-        """Returns the prevalidated sync, or None. No reply means that the sync was parked."""
+        """Returns an object that decides this member's next SyncGroup in fewer steps, since it remembers which checks
+        this one has passed; None if they may not hold then. `reply` is what this request got, None if it was parked."""
         if reply is not None and reply.error_code is not ErrorCode.none:
             return None
         group, member = self._known_member(request.group_id, request.member_id)
@@ -214,11 +232,16 @@ class Coordinator(Registry):
         return None if request.lacks_protocol or request.plan else PrevalidatedSync(group, member, request)
 
     def prevalidate_heartbeat(self, request: Heartbeat, reply: HeartbeatReply) -> PrevalidatedHeartbeat | None:
+        """Returns an object that decides this member's next Heartbeats in fewer steps, since it remembers which checks
+        this one has passed; None if this one was refused or the group is not Stable."""
         group = self._stable_group(request)
         is_well = group is not None and reply is _HEARTBEAT_REPLIES[ErrorCode.none]
         return PrevalidatedHeartbeat(group, group.members[request.member_id]) if group is not None and is_well else None
 
     def prevalidate_commit(self, request: Commit, reply: CommitReply) -> PrevalidatedCommit | None:
+        """Returns an object that decides this member's next OffsetCommits to the same partitions in fewer steps, since
+        it remembers which checks this one has passed; None if the group is not Stable or this commit was not accepted
+        whole."""
         group = self._stable_group(request)
         member = group.members[request.member_id] if group is not None else None
         template = member.commit_template if member is not None else None
@@ -229,16 +252,20 @@ class Coordinator(Registry):
     # Operators.
 
     def list_groups(self, request: ListGroups, ticket: Ticket, at: Instant) -> ListGroupsReply:
+        """Returns the reply to a ListGroups request, which has the groups of all kinds that match its filters."""
         if error := self._list_refusal():
             return ListGroupsReply(groups=(), error_code=error)
         groups = [group for group in self.groups.values() if group.group_id not in self.foreign_groups]
         return describing.list_groups(groups, self.foreign_groups.values(), request)
 
     def describe_groups(self, request: DescribeGroups, ticket: Ticket, at: Instant) -> DescribeGroupsReply:
+        """Returns the reply to a DescribeGroups request; groups that are not classic are reported as not found."""
         groups = tuple(self._described(group_id, request.include_operations) for group_id in request.group_ids)
         return DescribeGroupsReply(groups=groups)
 
     def delete_groups(self, request: DeleteGroups, ticket: Ticket, at: Instant) -> Effects:
+        """Decides a DeleteGroups request: deletes each group that has no members, and returns one result per group and
+        the tombstones as effects."""
         group_ids = list(dict.fromkeys(request.group_ids))
         errors = [self._fence_delete(group_id) for group_id in group_ids]
         good = [group_id for group_id, error in zip(group_ids, errors, strict=True) if not error]
@@ -252,21 +279,24 @@ class Coordinator(Registry):
     # Time, and changes elsewhere in the cluster.
 
     def deadline(self) -> float | None:
-        """Returns when to call `tick`, or None if there is no deadline."""
+        """Returns the monotonic instant, in seconds, at which to call `tick`, or None if no session or rebalance phase
+        is running."""
         return self._deadlines.next()
 
     def has_due(self, now: float) -> bool:
-        """Whether the deadline of a session or a phase has passed."""
+        """Returns whether the deadline of a session or of a rebalance phase has passed by `now`, in monotonic
+        seconds."""
         return self._deadlines.has_due(now)
 
     def tick(self, at: Instant, *, passed_by: float | None = None) -> Effects:
-        """Expires the sessions and phases whose deadlines passed by now, or by the earlier `passed_by` if it is
-        given."""
+        """Expires the sessions and rebalance phases whose deadlines have passed, and returns the effects. The deadlines
+        are compared with `at`, or with the earlier monotonic instant `passed_by` if it is given."""
         now = at.now if passed_by is None else passed_by
         return merge(self._expire(deadline, at) for deadline in self._deadlines.take_due(now))
 
     def expire_offsets(self, at: Instant) -> Effects:
-        """Deletes expired offsets, and groups without members together with their last offset."""
+        """Deletes the offsets that are older than `offsets.retention.minutes`, and groups without members together with
+        their last offset. Returns the tombstones as effects; called now and then."""
         return merge(self._expire_offsets_of(group, at) for group in list(self.groups.values()))
 
     def topic_deleted(
@@ -277,9 +307,10 @@ class Coordinator(Registry):
         *,
         recreated: RecreatedTopic | None = None,
     ) -> Effects:
-        """Deletes the topic's offsets of the groups that `is_known` accepts, or moves them to the recreated topic.
+        """Deletes the offsets that groups have committed for a topic that was deleted, and returns the records as
+        effects. If a topic of the same name was `recreated`, offsets that may be meant for it are moved to it.
 
-        `is_known` excludes groups that are not fully replayed yet.
+        Only groups that `is_known` accepts are changed; it excludes groups that are not fully replayed yet.
         """
         concerned = [group for group in self.groups.values() if name in group.offsets and is_known(group.group_id)]
         records = [
@@ -293,7 +324,8 @@ class Coordinator(Registry):
     # Recovery.
 
     def resume(self, at: Instant, is_back: Callable[[str], bool] = lambda group_id: True) -> Effects:
-        """Begins the sessions of the groups that `is_back` accepts, which are fully replayed.
+        """Starts the sessions of the members of recovered groups, once all records of a partition of
+        `__consumer_offsets` are replayed. `is_back` accepts the ids of these groups.
 
         A group that exceeds a limit lowered meanwhile is rebalanced, so that it shrinks.
         """

@@ -13,13 +13,16 @@ from math import inf
 
 
 class Purpose(StrEnum):
+    """The kinds of deadlines that the coordinator waits for."""
+
     SESSION = "session"  # of a member, or of a member id that was issued and not used yet
     JOIN = "join"  # the join phase of a group
     SYNC = "sync"  # the sync phase of a group
 
 
 class Deadline:
-    """An instant that may move. `at` is None while the deadline is not set."""
+    """The deadline of one member's session or of one phase of a group's rebalance, which may move. `at` is in monotonic
+    seconds, None while the deadline is not set."""
 
     __slots__ = ("alarm_at", "at", "group_id", "member_id", "purpose")
 
@@ -32,6 +35,9 @@ class Deadline:
 
 
 class Deadlines:
+    """The deadlines of all sessions and rebalance phases of a coordinator, the next one first: a heap that is cheap
+    when deadlines are moved and not reached."""
+
     def __init__(self) -> None:
         self._alarms: list[tuple[float, int, Deadline]] = []
         self._set = 0  # breaks ties, so that deadlines are never compared
@@ -41,22 +47,25 @@ class Deadlines:
         return len(self._alarms)
 
     def set(self, deadline: Deadline, at: float) -> None:
+        """Sets or moves a deadline to the monotonic instant `at`, in seconds."""
         deadline.at = at
         if at < deadline.alarm_at:
             self._set_alarm(deadline, at)
 
     def clear(self, deadline: Deadline) -> None:
+        """Unsets a deadline, so that it never becomes due."""
         deadline.at = None
         self._cleared += 1
         if self._cleared > 64 and self._cleared * 2 > len(self._alarms):
             self._drop_idle_alarms()
 
     def next(self) -> float | None:
-        """Returns when to ask what is due; the alarm may turn out to be early."""
+        """Returns the monotonic instant, in seconds, at which to call `has_due` or `take_due`, or None if no deadline
+        is set. It may be earlier than the next deadline, never later."""
         return self._alarms[0][0] if self._alarms else None
 
     def has_due(self, now: float) -> bool:
-        """Whether a deadline has passed. Sets alarms again that rang early."""
+        """Returns whether a deadline has passed by `now`. Sets alarms again that rang early."""
         while self._alarms and self._alarms[0][0] <= now:
             rang_at, _, deadline = self._alarms[0]
             if rang_at == deadline.alarm_at and deadline.at is not None and deadline.at <= now:
@@ -69,7 +78,7 @@ class Deadlines:
         return False
 
     def take_due(self, now: float) -> Iterator[Deadline]:
-        """Yields the deadlines that have passed, the earliest first, and clears each.
+        """Yields the deadlines that have passed by `now`, in monotonic seconds, the earliest first, and unsets each.
 
         The iterator is lazy: handling one deadline may move or clear the next.
         """

@@ -27,7 +27,7 @@ Nothing is forbidden here; authorization narrows the bits afterwards."""
 def list_groups(
     groups: Iterable[Group], foreign_groups: Iterable[ForeignGroup], request: ListGroups
 ) -> ListGroupsReply:
-    """Lists the groups that match the filters.
+    """Returns the reply to ListGroups: the groups that match the request's filters by state and type.
 
     Names of states and types are compared without case, states also without surrounding blanks; an unknown name matches
     no group.
@@ -44,7 +44,9 @@ def list_groups(
 
 
 def describe(group: Group, *, include_operations: bool) -> DescribedGroup:
-    """Describes a group. Subscriptions are shown once it is Stable, since only then the protocol is certain."""
+    """Returns the entry of a classic group in the reply to DescribeGroups: its state, protocol and members.
+    Subscriptions are included once it is Stable, since only then the protocol is certain. `include_operations` adds the
+    ACL operations that the client may do."""
     is_stable = group.state is State.STABLE
     return DescribedGroup(
         group_id=group.group_id,
@@ -57,6 +59,8 @@ def describe(group: Group, *, include_operations: bool) -> DescribedGroup:
 
 
 def not_found(group_id: str, *, include_operations: bool) -> DescribedGroup:
+    """Returns the entry of a group that does not exist in the reply to DescribeGroups: state Dead,
+    GROUP_ID_NOT_FOUND."""
     return DescribedGroup(
         group_id=group_id,
         group_state=State.DEAD,
@@ -67,7 +71,8 @@ def not_found(group_id: str, *, include_operations: bool) -> DescribedGroup:
 
 
 def not_classic(group_id: str, *, include_operations: bool) -> DescribedGroup:
-    """Describes a group of another kind: DescribeGroups refuses all but classic groups."""
+    """Returns the entry of a group that is not classic, such as a consumer group of KIP-848, in the reply to
+    DescribeGroups: it is reported as not found."""
     found = not_found(group_id, include_operations=include_operations)
     return replace(found, error_message=f"Group {group_id} is not a classic group.")
 

@@ -16,7 +16,7 @@ from kcoord.tickets import Ticket
 
 
 class EventType(StrEnum):
-    """The kinds of events of a group."""
+    """The kinds of events in the life of a group that the log and the metrics report."""
 
     MADE = "made"
     ID_GIVEN = "id-given"
@@ -33,7 +33,7 @@ class EventType(StrEnum):
 
 
 class Cause(StrEnum):
-    """The causes of a rebalance."""
+    """The causes of a rebalance, as logs and metrics name them."""
 
     JOINED = "joined"
     STATIC_RETURNED = "static-returned"
@@ -55,6 +55,9 @@ class Reason(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
+    """Something that happened in a group, such as a member that joined or a rebalance that began, for the log and the
+    metrics. `what` is its kind, `why` a text for people."""
+
     what: EventType
     group_id: str
     generation: int
@@ -64,6 +67,10 @@ class Event:
 
 
 class Effects(NamedTuple):
+    """What a request, or the passing of time, causes: `replies` to send, each with the ticket of the request that it
+    answers, `records` to append to `__consumer_offsets` before they are sent, and `events` to log. Effects are added in
+    order."""
+
     replies: tuple[tuple[Ticket, Reply], ...] = ()
     records: tuple[Record, ...] = ()
     events: tuple[Event, ...] = ()
@@ -80,7 +87,7 @@ NO_EFFECTS = Effects()
 
 
 def merge(many: Iterable[Effects]) -> Effects:
-    """Merges effects in order. Adding them one by one would take quadratic time."""
+    """Merges many effects into one, in order. Adding them one by one would take quadratic time."""
     effects = list(many)
     return Effects(
         tuple(chain.from_iterable(each.replies for each in effects)),
@@ -90,8 +97,10 @@ def merge(many: Iterable[Effects]) -> Effects:
 
 
 def answer(ticket: Ticket, reply: Reply) -> Effects:
+    """Returns effects that answer the ticket's request with this reply."""
     return Effects(((ticket, reply),))
 
 
 def emit(*events: Event) -> Effects:
+    """Returns effects that have only these events."""
     return Effects((), (), events)

@@ -10,11 +10,11 @@ Committed offsets live in a `Group` of the same name, as those of every other gr
 
 from enum import StrEnum
 
-from kcoord.groups.records import ForeignGroupRecord, ForeignGroupTombstone, GroupKind, Part
+from kcoord.groups.records import ForeignGroupPart, ForeignGroupRecord, ForeignGroupTombstone, GroupKind
 
 
 class ForeignGroupState(StrEnum):
-    """The states of a foreign group, as ModernGroup.maybeUpdateGroupState distinguishes them."""
+    """The states of a group that is not classic, as ModernGroup.maybeUpdateGroupState distinguishes them."""
 
     EMPTY = "Empty"
     ASSIGNING = "Assigning"
@@ -23,6 +23,9 @@ class ForeignGroupState(StrEnum):
 
 
 class ForeignGroup:
+    """A consumer group (KIP-848), share group or streams group, as the records of Kafka's coordinator in
+    `__consumer_offsets` describe it. It is read-only here: it can be listed, and deleted once it has no members."""
+
     def __init__(self, group_id: str, kind: GroupKind) -> None:
         self.group_id = group_id
         self.kind = kind
@@ -38,11 +41,12 @@ class ForeignGroup:
 
     @property
     def is_gone(self) -> bool:
-        """Whether all records of the group were deleted."""
+        """Whether all records of the group were deleted by tombstones, so that it exists no longer."""
         return not self._keys
 
     @property
     def state(self) -> ForeignGroupState:
+        """The group's state, derived from its epochs and members as in Kafka."""
         if self.is_empty:
             return ForeignGroupState.EMPTY
         if self.kind is GroupKind.SHARE:
@@ -53,24 +57,26 @@ class ForeignGroup:
         return ForeignGroupState.STABLE if are_reconciled else ForeignGroupState.RECONCILING
 
     def replay(self, record: ForeignGroupRecord) -> None:
+        """Applies a record of the group that was read from `__consumer_offsets`."""
         self._keys[record.key] = None
         match record.part:
-            case Part.GROUP:
+            case ForeignGroupPart.GROUP:
                 self._epoch = record.epoch
-            case Part.TARGET:
+            case ForeignGroupPart.TARGET:
                 self._target_epoch = record.epoch
-            case Part.MEMBER:
+            case ForeignGroupPart.MEMBER:
                 self._members.add(record.member_id)
-            case Part.CURRENT:
+            case ForeignGroupPart.CURRENT:
                 self._member_epochs[record.member_id] = record.epoch if record.is_reconciled else None
-            case Part.OTHER:
+            case ForeignGroupPart.OTHER:
                 pass
 
     def replay_tombstone(self, record: ForeignGroupTombstone) -> None:
+        """Applies a tombstone of one of the group's records."""
         self._keys.pop(record.key, None)
-        if record.part is Part.MEMBER:
+        if record.part is ForeignGroupPart.MEMBER:
             self._members.discard(record.member_id)
-        if record.part is Part.CURRENT:
+        if record.part is ForeignGroupPart.CURRENT:
             self._member_epochs.pop(record.member_id, None)
 
     def tombstones(self) -> list[ForeignGroupTombstone]:

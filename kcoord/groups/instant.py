@@ -4,5 +4,8 @@ from typing import NamedTuple
 
 
 class Instant(NamedTuple):
+    """The current time by two clocks: `now` is monotonic, in seconds, for deadlines; `wall_ms` is milliseconds since
+    the Unix epoch, for records."""
+
     now: float  # monotonic, in seconds, for deadlines
     wall_ms: int  # since the Unix epoch, for records

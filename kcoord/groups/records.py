@@ -8,6 +8,9 @@ from uuid import UUID
 
 
 class StoredMember(NamedTuple):
+    """A member of a classic group within the group's record (GroupMetadataValue.MemberMetadata). Timeouts are seconds;
+    the subscription is that for the group's protocol."""
+
     member_id: str
     instance_id: str | None
     client_id: str
@@ -20,7 +23,8 @@ class StoredMember(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupStored:
-    """The new state of a group: Stable if it has members, Empty if not."""
+    """The record of a classic group's new state, which is GroupMetadata in `__consumer_offsets`: Stable if it has
+    members, Empty if not. `since_ms` is when it became Empty, or when all members had joined."""
 
     group_id: str
     generation: int
@@ -33,11 +37,14 @@ class GroupStored:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupDeleted:
+    """The tombstone of a classic group's record."""
+
     group_id: str
 
 
 class CommitInfo(NamedTuple):
-    """The fields that all offsets of one commit to a topic have in common."""
+    """The fields that all offsets of one commit to a topic have in common: its time, its expiry if an old client set
+    one (else None), and the topic id if it is known. Times are milliseconds since the Unix epoch."""
 
     committed_at_ms: int
     expires_at_ms: int | None  # set by old clients only
@@ -45,7 +52,8 @@ class CommitInfo(NamedTuple):
 
 
 class OffsetsStored(NamedTuple):
-    """The offsets of one commit to the partitions of one topic, as columns. In Kafka's log each partition is a record.
+    """The offsets of one OffsetCommit to the partitions of one topic, as parallel columns. In Kafka's log each
+    partition is an OffsetCommit record of its own.
 
     Commits of a hundred offsets are common, and an object for each would take longer than all other steps.
     """
@@ -62,9 +70,9 @@ class OffsetsStored(NamedTuple):
 
 
 class CommitPartitions:
-    """The partitions that a member commits to repeatedly, with the records of its first commit.
+    """The partitions that a member commits to repeatedly, with the records of its first commit to them.
 
-    Every repetition refers to this very object.
+    Every repeated commit refers to this very object, so that only its offsets and its time need to be stored.
     """
 
     __slots__ = ("count", "first_records", "group_id", "has_metadata")
@@ -77,7 +85,8 @@ class CommitPartitions:
 
 
 class RepeatedCommit(NamedTuple):
-    """A repeated commit to the same partitions. Only its offsets and its time are new."""
+    """The record of an OffsetCommit to the same partitions as an earlier one of the member. Only its offsets, one per
+    partition, and its time are new."""
 
     group_id: str
     partitions: CommitPartitions
@@ -85,7 +94,7 @@ class RepeatedCommit(NamedTuple):
     committed_at_ms: int
 
     def expand(self) -> list[OffsetsStored]:
-        """Returns the commit as one record per topic."""
+        """Returns the commit as ordinary records, one per topic."""
         records, start = [], 0
         for first in self.partitions.first_records:
             end = start + len(first.partitions)
@@ -99,21 +108,24 @@ class RepeatedCommit(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetDeleted:
+    """The tombstone of one partition's committed offset."""
+
     group_id: str
     topic: str
     partition: int
 
 
 class GroupKind(StrEnum):
-    """Kinds of groups that are not coordinated here."""
+    """The kinds of groups that are not coordinated here, as ListGroups names them."""
 
     CONSUMER = "consumer"  # KIP-848
     SHARE = "share"  # KIP-932
     STREAMS = "streams"  # KIP-1071
 
 
-class Part(StrEnum):
-    """The part of a foreign group that a record is about."""
+class ForeignGroupPart(StrEnum):
+    """What a record of a group that is not classic describes: the group, a member, the group's target assignment, or a
+    member's current assignment."""
 
     GROUP = "group"
     MEMBER = "member"
@@ -125,22 +137,25 @@ class Part(StrEnum):
 
 
 class ForeignGroupRecord(NamedTuple):
-    """A record of a foreign group. Its key identifies it and is opaque."""
+    """A record of a consumer group (KIP-848), share group or streams group in `__consumer_offsets`, reduced to what its
+    state depends on. `key` has the bytes of the record's key, which are not interpreted."""
 
     group_id: str
     kind: GroupKind
     key: bytes
-    part: Part
+    part: ForeignGroupPart
     member_id: str = ""
     epoch: int = 0  # of the group, of the target assignment, or of the member
     is_reconciled: bool = True  # of a member: it has revoked all partitions that it had to revoke
 
 
 class ForeignGroupTombstone(NamedTuple):
+    """The tombstone of a record of a consumer group (KIP-848), share group or streams group."""
+
     group_id: str
     kind: GroupKind
     key: bytes
-    part: Part = Part.OTHER
+    part: ForeignGroupPart = ForeignGroupPart.OTHER
     member_id: str = ""
 
 

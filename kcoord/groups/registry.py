@@ -31,6 +31,9 @@ from kcoord.groups.usage import NOBODY, Usage
 
 
 class Registry:
+    """The groups of one coordinator, which are created, changed and removed by replaying records: the same code serves
+    live requests and recovery. The Coordinator derives from it."""
+
     def __init__(self) -> None:
         self.groups: dict[str, Group] = {}
         self.foreign_groups: dict[str, ForeignGroup] = {}  # by group id; read-only
@@ -43,7 +46,7 @@ class Registry:
         return self._usage.bytes.total
 
     def replay(self, record: Record) -> None:
-        """Applies a record."""
+        """Applies a record to the groups in memory, when it has just been decided or when it is read from the log."""
         match record:
             case GroupStored():
                 known = self.groups.get(record.group_id)
@@ -80,11 +83,13 @@ class Registry:
                 assert_never(record)
 
     def replay_all(self, records: Iterable[Record]) -> None:
+        """Applies records to the groups in memory, in order."""
         for record in records:
             self.replay(record)
 
     def unload(self, at: Instant, is_lost: Callable[[str], bool] = lambda group_id: True) -> Effects:
-        """Drops the groups that `is_lost` accepts; their parked requests are answered with NOT_COORDINATOR."""
+        """Drops the groups that `is_lost` accepts from memory, for example when their partition moves to another
+        broker; their parked requests are answered with NOT_COORDINATOR by the effects."""
         lost = [group for group_id, group in self.groups.items() if is_lost(group_id)]
         effects = merge(_unload_group(group, at) for group in lost)
         for group in lost:
@@ -96,7 +101,8 @@ class Registry:
         return effects
 
     def get_or_create(self, group_id: str, since_ms: int | None = None, *, owner: Holder = NOBODY) -> Group:
-        """Returns the group, or creates it without members, as for a simple consumer."""
+        """Returns the group, or creates it without members, as for a simple consumer. `since_ms` is its creation time;
+        `owner` is the client that it is counted for."""
         group = self.groups.get(group_id)
         if group is None:
             group = Group(group_id, self._deadlines, self._usage, since_ms=since_ms, owner=owner)
@@ -105,22 +111,26 @@ class Registry:
         return group
 
     def create_group(self, group_id: str, owner: Holder, at: Instant) -> tuple[Group, Effects]:
+        """Returns the group, created without members unless it exists, and the effects of its creation: its record and
+        an event."""
         group = self.get_or_create(group_id, at.wall_ms, owner=owner)
         made = Event(what=EventType.MADE, group_id=group_id, generation=0)
         return group, Effects((), (group.to_record(),), (made,))
 
     def has_foreign_members(self, group_id: str) -> bool:
-        """Whether a foreign group of this id has members."""
+        """Returns whether there is a consumer (KIP-848), share or streams group of this id that has members."""
         other = self.foreign_groups.get(group_id)
         return other is not None and not other.is_empty
 
     def convert_to_classic(self, other: ForeignGroup) -> Effects:
-        """Deletes a foreign group without members, so that a classic group can replace it; the offsets stay."""
+        """Deletes a group of another kind that has no members, so that a classic group can replace it, and returns the
+        tombstones as effects; the committed offsets stay."""
         records = other.tombstones()
         self.replay_all(records)
         return Effects((), tuple(records))
 
     def delete(self, group_id: str) -> Effects:
+        """Deletes a group of any kind with its offsets, and returns the tombstones as effects."""
         group, other = self.groups.get(group_id), self.foreign_groups.get(group_id)
         records: list[Record] = []
         if group is not None:

@@ -12,6 +12,9 @@ from kcoord.groups.classic.member import Holder, Protocols
 
 
 class Join(NamedTuple):
+    """A version-free JoinGroup request. Timeouts are seconds; `protocols` are names in order of preference, each with
+    the bytes of a subscription."""
+
     group_id: str
     member_id: str
     instance_id: str | None
@@ -28,10 +31,13 @@ class Join(NamedTuple):
 
     @property
     def holder(self) -> Holder:
+        """The client that the group and the member are counted for, where usage is limited."""
         return Holder(self.principal, self.client_host, self.client_id)
 
 
 class Sync(NamedTuple):
+    """A version-free SyncGroup request. `plan` has the assignments by member id, which only the leader sends."""
+
     group_id: str
     member_id: str
     instance_id: str | None
@@ -43,6 +49,8 @@ class Sync(NamedTuple):
 
 
 class Heartbeat(NamedTuple):
+    """A version-free Heartbeat request."""
+
     group_id: str
     member_id: str
     instance_id: str | None
@@ -50,8 +58,8 @@ class Heartbeat(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Leaving:
-    """One member that is to be removed: by member id, or by instance id alone, whoever holds it."""
+class LeavingMember:
+    """One member that a LeaveGroup request removes: by member id, or by instance id alone, whoever holds it."""
 
     member_id: str
     instance_id: str | None = None
@@ -60,12 +68,15 @@ class Leaving:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leave:
+    """A version-free LeaveGroup request."""
+
     group_id: str
-    members: tuple[Leaving, ...]
+    members: tuple[LeavingMember, ...]
 
 
 class CommittedTopic(NamedTuple):
-    """A topic of a commit, by name or by an id that is not resolved yet. Its offsets are in the Commit."""
+    """A topic of an OffsetCommit, by name or by an id that is not resolved yet, with parallel columns: one leader epoch
+    and metadata text per partition. Its offsets are in the Commit."""
 
     name: str | None
     topic_id: UUID | None
@@ -75,6 +86,10 @@ class CommittedTopic(NamedTuple):
 
 
 class Commit(NamedTuple):
+    """A version-free OffsetCommit request, of a member or of a client without a group membership (generation -1).
+    `offsets` are those of all topics' partitions, in their order; `retention` is seconds, None where the server's
+    setting applies."""
+
     group_id: str
     member_id: str
     instance_id: str | None
@@ -95,7 +110,7 @@ class Commit(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicPartitions:
-    """Partitions of a topic that is given by name, or by an id that is not resolved yet."""
+    """Partitions of one topic of a request; the topic is given by name, or by an id that is not resolved yet."""
 
     name: str | None
     topic_id: UUID | None
@@ -104,34 +119,49 @@ class TopicPartitions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestedGroup:
+    """One group of an OffsetFetch request. `topics` are the partitions whose offsets are asked for, None for all that
+    have offsets."""
+
     group_id: str
     topics: tuple[TopicPartitions, ...] | None  # None: all topics that have offsets
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchOffsets:
+    """A version-free OffsetFetch request. `is_by_id` is true in versions that name topics by id."""
+
     groups: tuple[RequestedGroup, ...]
     is_by_id: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteOffsets:
+    """A version-free OffsetDelete request."""
+
     group_id: str
     topics: tuple[TopicPartitions, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListGroups:
+    """A version-free ListGroups request. It lists groups in one of the states and of one of the types; an empty tuple
+    does not filter."""
+
     states: tuple[str, ...] = ()  # none: all
     types: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DescribeGroups:
+    """A version-free DescribeGroups request. `include_operations` asks for the ACL operations that the client may
+    do."""
+
     group_ids: tuple[str, ...]
     include_operations: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteGroups:
+    """A version-free DeleteGroups request."""
+
     group_ids: tuple[str, ...]

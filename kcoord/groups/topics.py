@@ -5,9 +5,9 @@ from uuid import UUID
 
 
 class RecreatedTopic(NamedTuple):
-    """A topic that was recreated under the name of a deleted one.
+    """A topic that was recreated under the name of a deleted one, with its new id.
 
-    Commits by that name since `since_ms` may be meant for it.
+    Commits by that name since `since_ms`, in milliseconds since the Unix epoch, may be meant for it.
     """
 
     topic_id: UUID
@@ -15,6 +15,9 @@ class RecreatedTopic(NamedTuple):
 
 
 class Topics(Protocol):
+    """The group coordinator's view of the cluster's topics: the interface through which it looks up names, ids and
+    partition counts."""
+
     @property
     def deletion_epoch(self) -> int:
         """A number that changes whenever a topic is deleted or recreated; results of `has` are valid until then."""
@@ -26,7 +29,7 @@ class Topics(Protocol):
         """Returns the name of a topic, or None if it does not exist."""
 
     def has(self, name: str, topic_id: UUID, partition: int) -> bool:
-        """Whether the topic with this name has this id and this partition."""
+        """Returns whether the topic with this name has this id and this partition."""
 
     def partitions_of(self, name: str) -> int:
         """Returns the number of the topic's partitions, or 0 if it does not exist."""

@@ -38,14 +38,15 @@ _TOPIC: Final = 128  # bytes of each subscribed topic, however short its name: a
 
 
 class ShareKeys(NamedTuple):
-    """The key of a holder's share, and the wider key that all holders share who may be the same client."""
+    """The keys that the usage of one client is counted by: its principal, or else its client id at its address, and the
+    wider key, the address alone, which it shares with other clients."""
 
     exact: object
     wider: object
 
 
 class ResourceUsage:
-    """The usage of one limited resource: in total, and the share of each holder."""
+    """How much of one limited resource (groups, members or bytes) is in use: in total, and by each client."""
 
     __slots__ = ("shares", "total")
 
@@ -54,6 +55,7 @@ class ResourceUsage:
         self.shares: dict[object, int] = {}
 
     def add(self, holder: Holder, change: int) -> None:
+        """Adds the change, which may be negative, to the total and to the share of this client."""
         self.total += change
         if holder == NOBODY:
             return
@@ -65,7 +67,8 @@ class ResourceUsage:
                 self.shares.pop(name, None)
 
     def has_room(self, holder: Holder, more: int, limit: int) -> bool:
-        """Whether the holder may hold `more` in addition."""
+        """Returns whether this client may use `more` of the resource in addition, within `limit`; the last eighth of
+        the limit is reserved for clients that use little."""
         total, reserve = self.total + more, limit // _RESERVE
         if total <= limit - reserve:
             return True
@@ -74,7 +77,8 @@ class ResourceUsage:
 
 
 class Usage:
-    """The usage of all groups of a coordinator."""
+    """How many groups, members and bytes the clients of a coordinator hold in memory, for the limits
+    `kcoord.max.groups`, `kcoord.max.members` and `kcoord.groups.max.bytes`."""
 
     __slots__ = ("bytes", "groups", "members")
 
@@ -85,7 +89,7 @@ class Usage:
 
 
 def member_bytes(client: Member | Join) -> int:
-    """Returns what a member holds, or would hold after its join.
+    """Returns how many bytes of memory a member holds, or would hold after its join.
 
     A member id begins with the client id or the instance id, which therefore count twice.
     """
@@ -96,12 +100,12 @@ def member_bytes(client: Member | Join) -> int:
 
 
 def group_bytes(group_id: str) -> int:
-    """Returns what a group holds without plan and offsets."""
+    """Returns how many bytes of memory a group holds besides its members, assignments and offsets."""
     return _GROUP + bytes_of_text(group_id)
 
 
 def bytes_of_text(text: str) -> int:
-    """Returns the size of a text in memory: up to four bytes per character if it is not ASCII."""
+    """Returns the size of a text in memory, in bytes: four per character if it is not ASCII."""
     return len(text) if text.isascii() else 4 * len(text)
 
 

@@ -33,22 +33,25 @@ _OFFSET, _TIME = 1, 3
 
 
 class CommitEncoder(CommitSeries, ABC):
-    """Encodes the commits to one set of partitions, which are a CommitSeries."""
+    """Encodes the repeated commits of a member to one set of partitions as records of `__consumer_offsets`, whose
+    constant parts it caches."""
 
     __slots__ = ()
 
     @abstractmethod
     def add(self, batches: Pending, fact: RepeatedCommit, now_ms: int) -> None:
-        """Appends such a commit to the pending batches, as `add_fact` would."""
+        """Encodes such a commit and appends it to the batches that are pending for its partition of
+        `__consumer_offsets`."""
 
 
 class CommitEncoders:
-    """Caches the encoder of each set of partitions that members commit to repeatedly."""
+    """Caches the encoder of each set of partitions that a member commits to repeatedly."""
 
     def __init__(self) -> None:
         self._encoders: dict[CommitPartitions, CommitEncoder] = {}
 
     def encoder_of(self, partitions: CommitPartitions) -> CommitEncoder:
+        """Returns the cached encoder of repeated commits to these partitions, or makes it."""
         encoder = self._encoders.get(partitions)
         if encoder is None:
             if len(self._encoders) >= _MAX_ENCODERS:

@@ -20,6 +20,7 @@ from typing import Final, NamedTuple
 from uuid import UUID
 
 from kcoord.groups.records import (
+    ForeignGroupPart,
     ForeignGroupRecord,
     ForeignGroupTombstone,
     GroupDeleted,
@@ -27,7 +28,6 @@ from kcoord.groups.records import (
     GroupStored,
     OffsetDeleted,
     OffsetsStored,
-    Part,
     Record,
     StoredMember,
 )
@@ -45,27 +45,32 @@ _STABLE: Final = 0  # MemberState.STABLE
 _MARKER: Final = Struct(">hh")  # Version and type.
 
 _FOREIGN_RECORDS: Final = {
-    **dict.fromkeys((4, 7, 16), (GroupKind.CONSUMER, Part.OTHER)),
-    **dict.fromkeys((13, 15), (GroupKind.SHARE, Part.OTHER)),
-    **dict.fromkeys((21, 23), (GroupKind.STREAMS, Part.OTHER)),
-    3: (GroupKind.CONSUMER, Part.GROUP),
-    5: (GroupKind.CONSUMER, Part.MEMBER),
-    6: (GroupKind.CONSUMER, Part.TARGET),
-    8: (GroupKind.CONSUMER, Part.CURRENT),
-    10: (GroupKind.SHARE, Part.MEMBER),
-    11: (GroupKind.SHARE, Part.GROUP),
-    12: (GroupKind.SHARE, Part.TARGET),
-    14: (GroupKind.SHARE, Part.CURRENT),
-    17: (GroupKind.STREAMS, Part.GROUP),
-    19: (GroupKind.STREAMS, Part.MEMBER),
-    20: (GroupKind.STREAMS, Part.TARGET),
-    22: (GroupKind.STREAMS, Part.CURRENT),
+    **dict.fromkeys((4, 7, 16), (GroupKind.CONSUMER, ForeignGroupPart.OTHER)),
+    **dict.fromkeys((13, 15), (GroupKind.SHARE, ForeignGroupPart.OTHER)),
+    **dict.fromkeys((21, 23), (GroupKind.STREAMS, ForeignGroupPart.OTHER)),
+    3: (GroupKind.CONSUMER, ForeignGroupPart.GROUP),
+    5: (GroupKind.CONSUMER, ForeignGroupPart.MEMBER),
+    6: (GroupKind.CONSUMER, ForeignGroupPart.TARGET),
+    8: (GroupKind.CONSUMER, ForeignGroupPart.CURRENT),
+    10: (GroupKind.SHARE, ForeignGroupPart.MEMBER),
+    11: (GroupKind.SHARE, ForeignGroupPart.GROUP),
+    12: (GroupKind.SHARE, ForeignGroupPart.TARGET),
+    14: (GroupKind.SHARE, ForeignGroupPart.CURRENT),
+    17: (GroupKind.STREAMS, ForeignGroupPart.GROUP),
+    19: (GroupKind.STREAMS, ForeignGroupPart.MEMBER),
+    20: (GroupKind.STREAMS, ForeignGroupPart.TARGET),
+    22: (GroupKind.STREAMS, ForeignGroupPart.CURRENT),
 }
-_EPOCHS: Final = {Part.GROUP: "epoch", Part.TARGET: "assignmentEpoch", Part.CURRENT: "memberEpoch"}
+_EPOCHS: Final = {
+    ForeignGroupPart.GROUP: "epoch",
+    ForeignGroupPart.TARGET: "assignmentEpoch",
+    ForeignGroupPart.CURRENT: "memberEpoch",
+}
 
 
 class Unreadable(NamedTuple):
-    """A value that cannot be read: of an unknown version, or malformed."""
+    """A record of a group whose value cannot be read, because it is of an unknown version or malformed. It stands for
+    the record, since its group must not be changed."""
 
     group_id: str
     why: str
@@ -75,7 +80,9 @@ Fact = Record | Unreadable
 
 
 class FactReader:
-    """Reads one partition, batch by batch, from its beginning."""
+    """Decodes one partition of `__consumer_offsets`, batch by batch from its beginning, into facts: the records of
+    groups that a coordinator replays, or Unreadable. The records of a transaction are held back until it is
+    committed."""
 
     def __init__(self) -> None:
         self.skipped = 0  # Records that were ignored: of unknown types, or with a malformed key.
@@ -84,10 +91,12 @@ class FactReader:
 
     @property
     def open_transactions(self) -> int:
+        """The number of transactions that are neither committed nor aborted yet."""
         return len(self._pending)
 
     def read(self, batch: Batch) -> Iterator[Fact]:
-        """Yields the facts in the batch. Raises CorruptBatch."""
+        """Yields the decoded records of the next batch, and those of a transaction that it commits. Raises
+        CorruptBatch."""
         header = batch.header
         if header.is_control:
             yield from self._end(batch)

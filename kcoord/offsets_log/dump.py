@@ -42,9 +42,8 @@ _OFFSETS_FOLDER: Final = re.compile(r"__consumer_offsets-\d+")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DumpFilter:
-    """What of a segment is dumped: offsets from first to last, both included; records or only batches;
-    decoded or raw.
-    """
+    """What `kcoord log dump` shows of a segment: offsets from `first` to `last`, both included (None: no limit), with
+    their records or only the batches."""
 
     first: int | None = None
     last: int | None = None
@@ -53,15 +52,19 @@ class DumpFilter:
     """Whether records are decoded as those of __consumer_offsets; if it is None, the name of the folder decides."""
 
     def has(self, first: int, last: int) -> bool:
-        """Returns whether any of these offsets is wanted."""
+        """Returns whether any of these offsets, both included, is to be shown."""
         return (self.first is None or last >= self.first) and not self.is_behind(first)
 
     def is_behind(self, offset: int) -> bool:
+        """Returns whether the offset is behind the last one that is to be shown."""
         return self.last is not None and offset > self.last
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DumpedRecord:
+    """One record of a dumped segment, with its key and value as JSON: decoded in `__consumer_offsets`, else text or
+    base64."""
+
     record: Record
     sequence: int
     key: Json
@@ -72,6 +75,9 @@ class DumpedRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DumpedBatch:
+    """One record batch of a dumped segment: its position in bytes, its header, whether its checksum is right, and its
+    records."""
+
     position: int
     header: BatchHeader
     is_valid: bool
@@ -80,7 +86,7 @@ class DumpedBatch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """Something wrong in a segment, and the position of the batch in the file."""
+    """Something wrong in a dumped segment, and the position of the batch in the file, in bytes."""
 
     position: int
     message: str
@@ -90,7 +96,8 @@ Dumped = DumpedBatch | Problem
 
 
 def segments_in(path: Path) -> list[Path]:
-    """Returns the file itself, the segments of a partition's folder, or those of all partitions in a data folder."""
+    """Returns the `.log` files that a path stands for: the file itself, the segments of a partition's folder, or those
+    of all partitions in a data folder."""
     if not path.is_dir():
         return [path]
     segments = sorted(path.glob("*.log"))
@@ -98,12 +105,12 @@ def segments_in(path: Path) -> list[Path]:
 
 
 def holds_offsets(segment: Path) -> bool:
-    """Returns whether the segment is one of __consumer_offsets, by the name of its folder."""
+    """Returns whether the segment belongs to `__consumer_offsets`, by the name of its folder."""
     return _OFFSETS_FOLDER.match(segment.resolve().parent.name) is not None
 
 
 def dump_segment(segment: Path, wanted: DumpFilter) -> Iterator[Dumped]:
-    """Yields the batches of the file and its problems, in their order."""
+    """Yields the batches of a `.log` file and the problems found in it, in their order."""
     if wanted.as_offsets is None:
         wanted = replace(wanted, as_offsets=holds_offsets(segment))
     with segment.open("rb") as file:
@@ -111,7 +118,7 @@ def dump_segment(segment: Path, wanted: DumpFilter) -> Iterator[Dumped]:
 
 
 def batch_json(dumped: DumpedBatch) -> dict[str, Json]:
-    """Formats a batch as JSON, under kafka-dump-log's names."""
+    """Formats a dumped batch and its records as JSON, under kafka-dump-log's names."""
     header = dumped.header
     return {
         "baseOffset": header.base_offset,
@@ -138,6 +145,7 @@ def batch_json(dumped: DumpedBatch) -> dict[str, Json]:
 
 
 def codec_name(header: BatchHeader) -> str:
+    """Returns the name of the codec that the batch is compressed with, such as "zstd" or "none"."""
     try:
         return Codec(header.codec).name.lower()
     except ValueError:
@@ -160,7 +168,7 @@ def _record_json(dumped: DumpedRecord) -> dict[str, Json]:
 
 
 def plain_json(content: bytes | None) -> Json:
-    """Returns text if the bytes are UTF-8, else base64."""
+    """Returns the bytes of a key or value as JSON: text if they are UTF-8, else base64."""
     if content is None:
         return None
     try:

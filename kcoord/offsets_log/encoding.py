@@ -38,7 +38,8 @@ _offset_start = Struct(">hqi").pack
 
 
 def key_values(fact: Record) -> Iterable[tuple[bytes, bytes | None]]:
-    """Encodes the key and the value of each record of a fact."""
+    """Encodes a group's record as records of `__consumer_offsets`: the bytes of key and value of each, where a value of
+    None is a tombstone."""
     match fact:
         case GroupStored():
             return [(group_key(fact.group_id), _group_value(fact))]
@@ -66,14 +67,17 @@ def key_values(fact: Record) -> Iterable[tuple[bytes, bytes | None]]:
 
 
 def group_key(group_id: str) -> bytes:
+    """Encodes the key of a group's record (GroupMetadataKey)."""
     return _short(GROUP_KEY) + _string(group_id)
 
 
 def offset_key(group_id: str, topic: str, partition: int) -> bytes:
+    """Encodes the key of a committed offset's record (OffsetCommitKey)."""
     return offset_names(group_id, topic) + _int(partition)
 
 
 def offset_names(group_id: str, topic: str) -> bytes:
+    """Encodes the key of a committed offset's record up to its partition, which is the last field."""
     return _short(OFFSET_KEY) + _string(group_id) + _string(topic)
 
 
@@ -86,7 +90,7 @@ def _offset_value(fact: OffsetsStored, offset: int, epoch: int, text: bytes) -> 
 
 
 def topic_tag(topic_id: UUID | None) -> bytes:
-    """Encodes the tagged fields of an offset: the id of its topic, if that is known."""
+    """Encodes the tagged fields of a committed offset: the id of its topic, if that is known."""
     return b"\0" if topic_id is None else b"\x01\x00\x10" + topic_id.bytes
 
 

@@ -31,11 +31,14 @@ log = logging.getLogger("kcoord.storage")
 
 
 class CorruptPartition(CorruptData, OSError):
-    """A partition that is corrupt: it cannot be read to its end, however often that is tried."""
+    """Raised when a partition of `__consumer_offsets` is corrupt: it cannot be read to its end, however often that is
+    tried."""
 
 
 class GroupLog:
-    """The journal in a cluster's `__consumer_offsets`. The topic must exist with its final number of partitions."""
+    """The log of all groups: writes their records to the partitions of `__consumer_offsets` and reads them back at
+    start. Records are pending until `flush` writes all of them at once. The topic must exist with its final number of
+    partitions."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
@@ -48,27 +51,29 @@ class GroupLog:
 
     @property
     def partitions(self) -> Sequence[Partition]:
+        """The partitions of `__consumer_offsets`."""
         return self._partitions
 
     @property
     def leaders(self) -> Sequence[NodeId]:
-        """The node that coordinates the groups of each partition."""
+        """The node that coordinates the groups of each partition of `__consumer_offsets`."""
         return [partition.leader for partition in self._partitions]
 
     @property
     def is_ready(self) -> bool:
-        """Whether it can be read now, which is always so."""
+        """Whether the log can be read now, which is always so here; in a proxy's log it may not be."""
         return True
 
     def partitions_to_load(self) -> Collection[int]:
-        """Returns the partitions that hold records, or whose log has failed."""
+        """Returns the partitions of `__consumer_offsets` that hold records, or whose log has failed."""
         return [each.index for each in self._partitions if each.log.size or each.log.is_failed]
 
     def partition_of(self, group_id: str) -> int:
+        """Returns the partition of `__consumer_offsets` that holds the group."""
         return offsets_partition(group_id, self._count)
 
     def append(self, records: Sequence[Record], now_ms: int) -> None:
-        """Makes these records pending, in their order; the next flush writes them."""
+        """Makes these records of groups pending, in their order; the next flush writes them."""
         for record in records:
             pending = self._pending_of(record.group_id)
             if isinstance(record, RepeatedCommit):
@@ -77,7 +82,8 @@ class GroupLog:
                 add_fact(pending, record, now_ms)
 
     def appender(self, partitions: CommitPartitions) -> "CommitAppender":
-        """Returns an appender of commits to these partitions: it does what `append` does, in fewer steps."""
+        """Returns an object that appends a member's repeated OffsetCommits to these partitions as `append` does, in
+        fewer steps."""
         return CommitAppender(
             self._pending, offsets_partition(partitions.group_id, self._count), self._encoders.encoder_of(partitions)
         )
@@ -86,7 +92,8 @@ class GroupLog:
         return self._pending.setdefault(offsets_partition(group_id, self._count), [])
 
     def flush(self, now_ms: int) -> dict[int, str]:
-        """Writes all pending records. Returns the reason for each partition of which some could not be written."""
+        """Writes all pending records to the partitions' logs. Returns the reason for each partition of which some could
+        not be written; an empty dict if all were."""
         if not self._pending:
             self.flushed = ()
             return {}
@@ -104,13 +111,12 @@ class GroupLog:
         return failed
 
     def superseded_in(self, index: int) -> SupersededBatches:
-        """Returns the index of superseded batches, which compaction need not read."""
+        """Returns the index of the superseded batches of this partition, which compaction need not read."""
         return self._superseded[index]
 
     def read(self, index: int, reader: FactReader) -> Iterator[list[Fact]]:
-        """Yields the facts of the partition, some at a time. Raises CorruptPartition, or OSError where the
-        disk fails.
-        """
+        """Yields the records of groups in this partition, from its beginning on, a list of some at a time. Raises
+        CorruptPartition, or OSError where the disk fails."""
         log = self._partitions[index].log
         offset, end = log.start_offset, log.end_offset
         if log.is_failed:
@@ -143,7 +149,8 @@ class GroupLog:
 
 
 class CommitAppender:
-    """Appends commits to one set of partitions."""
+    """Appends repeated OffsetCommits of one member, always to the same partitions, to the log of `__consumer_offsets`,
+    in fewer steps than `GroupLog.append`."""
 
     __slots__ = ("_encoder", "_partition", "_pending")
 
@@ -153,6 +160,7 @@ class CommitAppender:
         self._encoder = encoder
 
     def append(self, record: RepeatedCommit, now_ms: int) -> None:
+        """Makes a repeated commit pending; the next flush of the log writes it."""
         batches = self._pending.get(self._partition)
         if batches is None:
             batches = self._pending[self._partition] = []

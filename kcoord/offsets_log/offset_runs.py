@@ -27,19 +27,24 @@ _DELTA, _PARTITION, _OFFSET, _EPOCH = 1, 3, 5, 6
 
 
 class Run(NamedTuple):
+    """Adjacent records of `__consumer_offsets` that were decoded at once into one fact: offsets of one commit to a
+    topic. `records` is how many they are, `end` the position behind them."""
+
     fact: OffsetsStored
     records: int
     end: int  # The position behind it.
 
 
 class OffsetRuns:
-    """Decodes runs, and caches the names in their keys."""
+    """Decodes adjacent offsets of one commit at once, which is much faster than record by record. It caches the group
+    and topic names in their keys."""
 
     def __init__(self) -> None:
         self._names: dict[bytes, tuple[str, str]] = {}  # Group and topic, by key.
 
     def read(self, plain: bytes, start: int, left: int) -> Run | None:
-        """Decodes a run of at most `left` offsets from here on; None if the first has another form."""
+        """Decodes up to `left` records that begin at `start`, as far as they are offsets of one commit; None if the
+        first record has another form and must be decoded by itself."""
         try:
             shape = _shape_at(plain, start)
         except (IndexError, BadVarint):

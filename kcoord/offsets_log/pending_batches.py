@@ -37,7 +37,8 @@ _epoch_without_text = Struct(">iB").pack
 
 
 class SingleOffsetSeries(CommitSeries):
-    """The commits of one offset, without metadata, to one partition."""
+    """The repeated commits of one offset, without metadata, to one partition, with the constant parts of their encoded
+    records."""
 
     __slots__ = ("templates",)
 
@@ -60,7 +61,8 @@ class _OffsetTemplate(NamedTuple):
 
 
 class PendingBatch:
-    """Records of one partition that will be written as one batch.
+    """A batch of `__consumer_offsets` that is being filled: encoded records of one partition that the next flush
+    writes.
 
     Commits of one offset each are encoded when the batch is sealed, which takes less time than one by one.
     """
@@ -76,21 +78,24 @@ class PendingBatch:
 
     @property
     def count(self) -> int:
+        """The number of records in the batch."""
         return len(self._records)
 
     @property
     def series(self) -> list[CommitSeries]:
-        """The series of its repeated commits."""
+        """The series of the repeated commits in the batch."""
         return [*self._series, *[record[0] for record in self._records if isinstance(record, tuple)]]
 
     def note_series(self, series: CommitSeries) -> None:
-        """Notes that the records added last are a commit of this series."""
+        """Notes that the records added last are a repeated commit of this series."""
         self._series.append(series)
 
     def has_room_at(self, now_ms: int) -> bool:
+        """Returns whether the batch can take another record at this time."""
         return len(self._records) < MOST_RECORDS and self._first_ms <= now_ms <= self._room_until_ms
 
     def add(self, key: bytes, value: bytes | None, now_ms: int) -> None:
+        """Encodes a record of this key and value, a tombstone if the value is None, and adds it."""
         body = b"".join(
             (
                 b"\0",
@@ -109,7 +114,7 @@ class PendingBatch:
             self._room_until_ms = _NEVER_MS
 
     def add_repeated(self, series: SingleOffsetSeries, fact: RepeatedCommit, now_ms: int) -> bool:
-        """Adds a repeated commit of one offset. Returns False if there is no room."""
+        """Adds a repeated commit of one offset. Returns False if the batch has no room."""
         records = self._records
         if len(records) >= MOST_RECORDS or not self._first_ms <= now_ms <= self._room_until_ms:
             return False
@@ -117,9 +122,8 @@ class PendingBatch:
         return True
 
     def add_offsets(self, fact: OffsetsStored, start: int, now_ms: int) -> int:
-        """Adds offsets of a commit without metadata, from index `start` on, as far as there is room. Returns where it
-        ended.
-        """
+        """Encodes and adds the offsets of a commit without metadata, from index `start` on, as far as there is room.
+        Returns the index of the first one that is left."""
         count, at_ms = len(self._records), fact.committed_at_ms
         self._last_ms = max(self._last_ms, now_ms)
         more = min(MOST_RECORDS - count, len(fact.partitions) - start)
@@ -136,7 +140,7 @@ class PendingBatch:
         return end
 
     def encoded_records(self) -> list[bytes]:
-        """Returns the bytes of each record."""
+        """Returns the bytes of each record in the batch."""
         first_ms = self._first_ms
         plain: list[bytes] = []
         for index, record in enumerate(self._records):
@@ -152,12 +156,13 @@ class PendingBatch:
         return plain
 
     def sealed(self) -> Batch:
+        """Returns the finished record batch, with its header."""
         plain = b"".join(self.encoded_records())
         return _sealed(plain, len(self._records), self._first_ms, self._last_ms)
 
 
 class SealedBatch:
-    """A repeated commit that fills a batch of its own."""
+    """A batch of `__consumer_offsets` that one repeated commit of many offsets fills, so that nothing can be added."""
 
     __slots__ = ("_at_ms", "_plain", "count", "series")
 
@@ -168,9 +173,11 @@ class SealedBatch:
         self._at_ms = at_ms
 
     def add_repeated(self, series: SingleOffsetSeries, fact: RepeatedCommit, now_ms: int) -> bool:
+        """Returns False, since nothing can be added."""
         return False
 
     def sealed(self) -> Batch:
+        """Returns the finished record batch, with its header."""
         return _sealed(self._plain, self.count, self._at_ms, self._at_ms)
 
 
@@ -179,7 +186,8 @@ Pending = list[PendingBatch | SealedBatch]
 
 
 def add_fact(batches: Pending, fact: Record, now_ms: int) -> None:
-    """Appends a fact to the pending batches, in as many batches as it needs."""
+    """Encodes a record of a group and appends it to the batches that are pending for its partition, in as many batches
+    as it needs."""
     if isinstance(fact, RepeatedCommit):
         for stored in fact.expand():
             add_fact(batches, stored, now_ms)
@@ -193,7 +201,7 @@ def add_fact(batches: Pending, fact: Record, now_ms: int) -> None:
 
 
 def last(batches: Pending, now_ms: int) -> PendingBatch:
-    """Returns the last batch, or a new one if that has no room."""
+    """Returns the last pending batch, or appends and returns a new one if that has no room."""
     if batches:
         newest = batches[-1]
         if isinstance(newest, PendingBatch) and newest.has_room_at(now_ms):
@@ -221,7 +229,8 @@ def _pack_function(form: str) -> Callable[..., bytes]:
 
 
 def offset_parts(record: bytes, topic_id: UUID | None) -> tuple[bytes, bytes, bytes]:
-    """Splits an offset record without metadata: before its offset, between that and its time, and behind."""
+    """Splits the bytes of a committed offset's record without metadata into what is before its offset, between that and
+    its time, and behind."""
     time_at = len(record) - len(topic_tag(topic_id)) - 1 - 8
     between_at = time_at - 5  # the leader epoch, and the text
     return record[: between_at - 8], record[between_at:time_at], record[time_at + 8 :]

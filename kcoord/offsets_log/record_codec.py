@@ -37,11 +37,12 @@ _SHOWN: Final = 64  # The most bytes of a malformed record in an error message.
 
 
 class UnreadableRecord(CorruptData, ValueError):
-    """A record that cannot be read."""
+    """The base of the errors for a record of `__consumer_offsets` that cannot be decoded."""
 
 
 class UnknownType(UnreadableRecord):
-    """A record of a type that Kafka 4.3 does not have: such records are skipped (UnknownRecordTypeException)."""
+    """Raised for a record of a type that Kafka 4.3 does not have: such records are skipped
+    (UnknownRecordTypeException)."""
 
     def __init__(self, number: int) -> None:
         super().__init__(f"no record type has the number {number}")
@@ -49,7 +50,8 @@ class UnknownType(UnreadableRecord):
 
 
 class UnknownVersion(UnreadableRecord):
-    """A value of an unknown version: a newer Kafka wrote it (UnknownRecordVersionException)."""
+    """Raised for a value of a version that Kafka 4.3 does not have: a newer Kafka wrote it
+    (UnknownRecordVersionException)."""
 
     def __init__(self, what: str, version: int) -> None:
         super().__init__(f"{what} has no version {version}")
@@ -57,11 +59,12 @@ class UnknownVersion(UnreadableRecord):
 
 
 class CorruptRecord(UnreadableRecord):
-    """Bytes that do not match their type and version."""
+    """Raised for the bytes of a key or value that do not match their type and version."""
 
 
 def read_key(key: bytes) -> tuple[int, Values]:
-    """Returns the number of the record's type, and the key's fields. Raises UnknownType or CorruptRecord."""
+    """Decodes the key of a record of `__consumer_offsets`: returns the number of the record's type, and the fields by
+    name. Raises UnknownType or CorruptRecord."""
     number = _read_first(key, "a key")
     record_type = RECORD_TYPES.get(number)
     if record_type is None:
@@ -70,7 +73,8 @@ def read_key(key: bytes) -> tuple[int, Values]:
 
 
 def read_value(number: int, value: bytes) -> tuple[int, Values]:
-    """Returns the version and the fields of the value of a record of that type. Raises UnreadableRecord."""
+    """Decodes the value of a record of `__consumer_offsets` of the type with this number: returns its version, and the
+    fields by name. Raises UnreadableRecord."""
     record_type = RECORD_TYPES.get(number)
     if record_type is None:
         raise UnknownType(number)
@@ -78,7 +82,8 @@ def read_value(number: int, value: bytes) -> tuple[int, Values]:
 
 
 def read_versioned(schema: RecordSchema, content: bytes, *, what: str) -> tuple[int, Values]:
-    """Returns the version and the fields of bytes with any schema. Raises UnknownVersion or CorruptRecord."""
+    """Decodes bytes that begin with a version of this schema, such as a consumer's subscription: returns the version,
+    and the fields by name. `what` names them in errors. Raises UnknownVersion or CorruptRecord."""
     version = _read_first(content, what)
     if version not in schema.versions:
         raise UnknownVersion(what, version)
@@ -86,18 +91,20 @@ def read_versioned(schema: RecordSchema, content: bytes, *, what: str) -> tuple[
 
 
 def write_key(number: int, values: Mapping[str, Any]) -> bytes:
-    """Encodes a key. Fields that are not given take their defaults. Raises Unwritable."""
+    """Encodes the key of a record of `__consumer_offsets` of the type with this number. Fields that are not given take
+    their defaults. Raises Unwritable."""
     return _written(schema_writer(RECORD_TYPES[number].key, 0), number, values)
 
 
 def write_value(number: int, values: Mapping[str, Any], *, version: int | None = None) -> bytes:
-    """Encodes a value, by default in the version that Kafka 4.3 writes. Fields that the version lacks are left out."""
+    """Encodes the value of a record of `__consumer_offsets` of the type with this number, by default in the version
+    that Kafka 4.3 writes. Fields that the version lacks are left out."""
     record_type = RECORD_TYPES[number]
     return write_versioned(record_type.value, record_type.written if version is None else version, values)
 
 
 def write_versioned(schema: RecordSchema, version: int, values: Mapping[str, Any]) -> bytes:
-    """Encodes values in a version of any schema. Raises Unwritable."""
+    """Encodes fields in a version of this schema, which the bytes begin with. Raises Unwritable."""
     assert version in schema.versions
     return _written(schema_writer(schema, version), version, values)
 

@@ -28,12 +28,13 @@ _Format = Callable[[Any], Json]
 
 
 def key_json(number: int, key: Values) -> Json:
-    """Formats a key."""
+    """Formats the decoded key of a record of `__consumer_offsets` as JSON, as kafka-dump-log shows it."""
     return _schema_formatter(RECORD_TYPES[number].key, 0)(key)
 
 
 def value_json(number: int, version: int, value: Values) -> Json:
-    """Formats a value."""
+    """Formats the decoded value of a record of `__consumer_offsets` as JSON, as kafka-dump-log shows it; the
+    subscriptions and assignments of consumers are decoded too."""
     shown = _schema_formatter(RECORD_TYPES[number].value, version)(value)
     if number == GROUP_METADATA.number and value["protocolType"] == "consumer":
         for member, described in zip(value["members"], shown["members"], strict=True):
@@ -43,6 +44,7 @@ def value_json(number: int, version: int, value: Values) -> Json:
 
 
 def base64_of(content: bytes) -> str:
+    """Returns the bytes in base64, as text."""
     return base64.b64encode(content).decode()
 
 

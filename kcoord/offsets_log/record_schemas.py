@@ -36,11 +36,16 @@ LONGEST_STRING: Final = 0x7FFF
 
 
 class Zero(Enum):
+    """The mark of a field whose default is the zero of its type: 0, an empty string, no elements."""
+
     ZERO = "the zero of the type"
 
 
 @dataclass(frozen=True, slots=True)
 class Field:
+    """A field of a schema: its name, its type as in Kafka's JSON schemas, the versions `since` and `until` which it
+    exists, and its tag if it is a tagged field. `fields` are those of a struct."""
+
     name: str
     type: str
     fields: "Fields" = ()
@@ -51,6 +56,7 @@ class Field:
     default: int | Zero | None = Zero.ZERO
 
     def is_in(self, version: int) -> bool:
+        """Returns whether this version has the field."""
         return self.since <= version and (self.until is None or version <= self.until)
 
 
@@ -61,7 +67,7 @@ _ZEROS: Final[Mapping[str, Any]] = MappingProxyType({"string": "", "bytes": b"",
 
 
 def default_of(field: Field) -> Any:
-    """Returns the value of the field where it is absent."""
+    """Returns the value that the field takes where it is absent."""
     if not isinstance(field.default, Zero):
         return field.default
     if field.type == "struct":
@@ -71,20 +77,23 @@ def default_of(field: Field) -> Any:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class RecordSchema:
-    """The versions and fields of a key, a value or embedded bytes. Each is equal to itself alone, which makes it a fast
-    cache key.
-    """
+    """The fields of a record's key, a record's value or embedded bytes, with their versions, as in Kafka's JSON
+    schemas. Each is equal to itself alone, which makes it a fast cache key."""
 
     fields: Fields
     versions: range
     flexible_since: int | None
 
     def is_flexible(self, version: int) -> bool:
+        """Returns whether this version has compact lengths and tagged fields (KIP-482)."""
         return self.flexible_since is not None and version >= self.flexible_since
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordType:
+    """A type of record in `__consumer_offsets`, such as OffsetCommit: the number that its keys begin with, and the
+    schemas of key and value."""
+
     number: int
     name: str
     key: RecordSchema

@@ -11,7 +11,7 @@ from kcoord.pipeline.schemas import TABLES, TIME, meaning_of
 
 
 def tables_page() -> str:
-    """Renders the page from the schemas."""
+    """Returns the Markdown of docs/tables.md, generated from the schemas of the tables."""
     return "\n".join(_page()) + "\n"
 
 

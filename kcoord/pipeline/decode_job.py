@@ -14,7 +14,7 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from kcoord.pipeline.decoding.row_filter import FILTERED_OUT, Wanted
+from kcoord.pipeline.decoding.row_filter import FILTERED_OUT, RowSelection
 from kcoord.pipeline.decoding.segments import SegmentRange
 from kcoord.pipeline.schemas import COMMITS, GENERATIONS, GROUP_EVENTS, LOG_ENDS, REJECTED, SCANNED, TABLES
 from kcoord.pipeline.sources.segment_source import SEGMENTS, SegmentSource, ranges_text
@@ -30,33 +30,38 @@ OnStep = Callable[[str], None]
 
 
 class Input(Protocol):
-    """A log that tables are made of."""
+    """A log of `__consumer_offsets` and other topics that the tables are decoded from: segment files, or a live
+    cluster."""
 
     @property
     def size(self) -> int:
-        """Estimates how many bytes are read."""
+        """How many bytes of log are read, estimated."""
 
     def check(self, spark: SparkSession) -> None:
-        """Raises if this Spark cannot read the log, as far as that is known before reading."""
+        """Raises an error if this Spark cannot read the log, as far as that is known before reading."""
 
-    def frame(self, spark: SparkSession, tables: Sequence[str], wanted: Wanted) -> DataFrame:
-        """Returns the rows of one table, or a union frame of several."""
+    def frame(self, spark: SparkSession, tables: Sequence[str], wanted: RowSelection) -> DataFrame:
+        """Returns the decoded rows of one table; of several tables a union frame, which has a struct column for each
+        table. `wanted` selects groups and times."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentInput:
-    """Ranges of segments as the log that tables are made of."""
+    """Log segment files (ranges of them) as the log that the tables are decoded from."""
 
     ranges: Sequence[SegmentRange]
 
     @property
     def size(self) -> int:
+        """How many bytes of segments are read."""
         return sum(each.end - each.start for each in self.ranges)
 
     def check(self, spark: SparkSession) -> None:
-        """Accepts any Spark: the decoder needs nothing of it."""
+        """Accepts any Spark, since decoding segments needs nothing of it."""
 
-    def frame(self, spark: SparkSession, tables: Sequence[str], wanted: Wanted) -> DataFrame:
+    def frame(self, spark: SparkSession, tables: Sequence[str], wanted: RowSelection) -> DataFrame:
+        """Returns the decoded rows of one table; of several tables a union frame, which has a struct column for each
+        table. `wanted` selects groups and times."""
         spark.dataSource.register(SegmentSource)
         reader = spark.read.format(SEGMENTS).option("table", ",".join(tables)).option("wanted", wanted.to_json())
         return reader.option("ranges", ranges_text(self.ranges)).load()
@@ -64,7 +69,8 @@ class SegmentInput:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotRead:
-    """Parts of the log that could not be read, so that nobody knows what they hold."""
+    """How much of the log could not be read when it was decoded (corrupt batches, ends of segments, deleted offsets),
+    so that nobody knows what it held."""
 
     batches: int = 0
     segments: int = 0
@@ -78,15 +84,18 @@ class NotRead:
 
     @property
     def is_damage(self) -> bool:
+        """Whether something was corrupt, and not only deleted by the cluster."""
         return bool(self.batches or self.segments)
 
     def plus(self, other: "NotRead") -> "NotRead":
+        """Returns the sum of both."""
         return NotRead(**{each.name: getattr(self, each.name) + getattr(other, each.name) for each in fields(self)})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
-    """How many records a job read, and how many of them became rows, were rejected or were skipped."""
+    """How many records a decode job read, how many of them became rows of each table, and how many were rejected or
+    skipped."""
 
     records: int
     rows: Mapping[str, int]
@@ -105,12 +114,13 @@ class Summary:
 
     @property
     def decoded(self) -> int:
-        """The number of records that became rows."""
+        """The number of records that became rows of `commits`, `generations` or `group_events`."""
         return sum(self.rows[table] for table in (COMMITS, GENERATIONS, GROUP_EVENTS))
 
 
-def decode(spark: SparkSession, log: Input, out: TablesFolder, wanted: Wanted, on_step: OnStep) -> Summary:
-    """Writes the decoded tables, which must not exist yet."""
+def decode(spark: SparkSession, log: Input, out: TablesFolder, wanted: RowSelection, on_step: OnStep) -> Summary:
+    """Decodes a log, writes the decoded tables to the folder, where they must not exist yet, and returns the counts of
+    records."""
     on_step(COMMITS)
     out.write(log.frame(spark, [COMMITS], wanted), COMMITS)
     others = log.frame(spark, NON_COMMIT_TABLES, wanted).persist(StorageLevel.MEMORY_AND_DISK)
@@ -125,7 +135,7 @@ def decode(spark: SparkSession, log: Input, out: TablesFolder, wanted: Wanted, o
 
 
 def summary(spark: SparkSession, out: TablesFolder) -> Summary:
-    """Counts the rows that are in the folder."""
+    """Counts the records and rows of the decoded tables in the folder. This runs Spark jobs."""
     scanned = out.read(spark, SCANNED)
     [sums] = scanned.select(*(f.sum(name).alias(name) for name in ("records", *SKIP_REASONS))).collect()
     rejected, not_read = rejections(out.read(spark, REJECTED))
@@ -146,7 +156,8 @@ def _row_counts(frames: Mapping[str, DataFrame]) -> Mapping[str, int]:
 
 
 def rejections(rejected: DataFrame) -> tuple[int, NotRead]:
-    """Returns the number of rejected records and what was not read. A row may be of several records, or of none."""
+    """Adds up the DataFrame `rejected`: returns the number of rejected records, and how much of the log could not be
+    read. A row may be of several records, or of none."""
     is_batch, is_segment = f.col("what") == "batch", f.col("what") == "segment"
     has_size = f.col("bytes").isNotNull()
     record_count = f.col("records") + f.coalesce("claimed", f.lit(0))

@@ -19,7 +19,7 @@ from pyspark.sql import functions as f
 from pyspark.sql.types import TimestampType
 
 from kcoord.pipeline.decode_job import OnStep
-from kcoord.pipeline.decoding.row_filter import Wanted
+from kcoord.pipeline.decoding.row_filter import RowSelection
 from kcoord.pipeline.schemas import COMMITS, GENERATIONS, GROUP_EVENTS, LAG, LOG_ENDS, OWNERSHIP, REBALANCES
 from kcoord.pipeline.tables import TablesFolder
 from kcoord.pipeline.transforms.events import topic_names
@@ -38,7 +38,8 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RebalanceFindings:
-    """The unstable groups and flapping members."""
+    """The result of `kcoord pipeline rebalances`: the groups with the most rebalances, and the members that come and
+    go."""
 
     groups: list[Row]
     """Rows of `unstable_groups`."""
@@ -48,7 +49,8 @@ class RebalanceFindings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LagFindings:
-    """The timeline of lag, and the partitions that lag or are stuck."""
+    """The result of `kcoord pipeline lag`: the lag of groups over time, and the partitions that never caught up or are
+    stuck."""
 
     timeline: list[Row]
     """Rows of `lag_timeline`."""
@@ -59,9 +61,10 @@ class LagFindings:
 
 
 def find_rebalances(
-    spark: SparkSession, tables: TablesFolder, wanted: Wanted, on_step: OnStep, *, most: int
+    spark: SparkSession, tables: TablesFolder, wanted: RowSelection, on_step: OnStep, *, most: int
 ) -> RebalanceFindings:
-    """Returns what `kcoord pipeline rebalances` shows."""
+    """Derives the tables of ownership and rebalances, and returns the findings that `kcoord pipeline rebalances`
+    prints: at most `most` groups and `most` members."""
     if not wanted.groups:
         derive(spark, tables, OWNERSHIP, wanted, on_step)
     made = _in_time(derive(spark, tables, REBALANCES, wanted, on_step), wanted)
@@ -77,7 +80,7 @@ def find_rebalances(
 def find_lag(
     spark: SparkSession,
     tables: TablesFolder,
-    wanted: Wanted,
+    wanted: RowSelection,
     on_step: OnStep,
     *,
     most: int,
@@ -85,7 +88,9 @@ def find_lag(
     bound: int,
     longer_than: timedelta,
 ) -> LagFindings:
-    """Returns what `kcoord pipeline lag` shows. The timeline has the groups that were furthest behind first."""
+    """Derives the table of lag, and returns the findings that `kcoord pipeline lag` prints: at most `most` rows each,
+    the timeline in `pieces` equal parts of the time, partitions whose lag was above `bound` at every commit. The
+    timeline has the groups that were furthest behind first."""
     made, ends = derive(spark, tables, LAG, wanted, on_step), tables.read(spark, LOG_ENDS)
     since, until = time_of(wanted.since_ms), time_of(wanted.until_ms)
     on_step("timeline")
@@ -116,14 +121,14 @@ def _furthest_behind(timeline: DataFrame, most: int) -> list[Row]:
     return sorted(rows, key=lambda row: (ranks[row["group"]], row["at"]))
 
 
-def hours_read(spark: SparkSession, tables: TablesFolder, wanted: Wanted) -> float:
-    """Returns how many hours of the wanted time were read, over all groups, whichever groups are wanted."""
+def hours_read(spark: SparkSession, tables: TablesFolder, wanted: RowSelection) -> float:
+    """Returns how many hours of the requested time the decoded tables cover, over all groups; at least 1."""
     whole = [tables.read(spark, name) for name in (COMMITS, GENERATIONS, GROUP_EVENTS)]
     return period_of(*whole).hours(time_of(wanted.since_ms), time_of(wanted.until_ms))
 
 
-def groups_missing(spark: SparkSession, tables: TablesFolder, wanted: Wanted) -> list[str]:
-    """Returns the groups that are wanted by name and have no row."""
+def groups_missing(spark: SparkSession, tables: TablesFolder, wanted: RowSelection) -> list[str]:
+    """Returns the groups that the user has named and that have no row in the decoded tables."""
     if not wanted.groups:
         return []
     commits, generations, events = (
@@ -134,8 +139,9 @@ def groups_missing(spark: SparkSession, tables: TablesFolder, wanted: Wanted) ->
     return [group for group in wanted.groups if group not in found]
 
 
-def derive(spark: SparkSession, tables: TablesFolder, table: str, wanted: Wanted, on_step: OnStep) -> DataFrame:
-    """Computes a derived table: for all groups it is written and read back, for some groups it is only cached."""
+def derive(spark: SparkSession, tables: TablesFolder, table: str, wanted: RowSelection, on_step: OnStep) -> DataFrame:
+    """Computes a derived table (ownership, rebalances or lag) from the decoded ones, and returns it: for all groups it
+    is written to the folder and read back, for some groups it is only cached."""
     on_step(table)
     made = _BUILDERS[table](_decoded(spark, tables, wanted))
     if wanted.groups:
@@ -145,7 +151,8 @@ def derive(spark: SparkSession, tables: TablesFolder, table: str, wanted: Wanted
 
 
 def rows_of(frame: DataFrame) -> list[Row]:
-    """Collects the rows. Times become milliseconds, since Python would convert them to this machine's time zone."""
+    """Collects the rows of a DataFrame as dictionaries. Times become milliseconds since 1970, since Python would
+    convert them to this machine's time zone."""
     columns = [
         f.unix_millis(each.name).alias(each.name) if isinstance(each.dataType, TimestampType) else f.col(each.name)
         for each in frame.schema
@@ -157,7 +164,7 @@ _NAMES: Final = "names"
 Decoded = Mapping[str, DataFrame]
 
 
-def _decoded(spark: SparkSession, tables: TablesFolder, wanted: Wanted) -> Decoded:
+def _decoded(spark: SparkSession, tables: TablesFolder, wanted: RowSelection) -> Decoded:
     """Returns the decoded tables of the wanted groups. Names of topics are collected from all groups."""
     whole = {name: tables.read(spark, name) for name in (COMMITS, GENERATIONS, GROUP_EVENTS)}
     names = topic_names(whole[COMMITS], whole[GROUP_EVENTS])
@@ -172,5 +179,5 @@ _BUILDERS: Final[Mapping[str, Callable[[Decoded], DataFrame]]] = {
 }
 
 
-def _in_time(frame: DataFrame, wanted: Wanted) -> DataFrame:
+def _in_time(frame: DataFrame, wanted: RowSelection) -> DataFrame:
     return filter_time(frame, time_of(wanted.since_ms), time_of(wanted.until_ms))

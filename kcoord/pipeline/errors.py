@@ -99,11 +99,12 @@ _TRANSLATIONS: Final = [
 
 
 class JobFailed(LocalFailure, RuntimeError):
-    """A Spark job failed; the message is one line for the user."""
+    """Raised when a Spark job failed; the message is one line for the user."""
 
 
 class UnrecognizedFailure(JobFailed):
-    """A failure that no pattern recognizes: its message is Spark's own, and Spark's log may explain more."""
+    """Raised when a Spark job failed for a reason that no pattern here recognizes: its message is Spark's own, and
+    `log`, Spark's log file, may explain more."""
 
     log: Path | None = None
 
@@ -113,7 +114,8 @@ class UnrecognizedFailure(JobFailed):
 
 @contextmanager
 def translate_errors() -> Iterator[None]:
-    """Re-raises what Spark throws in the block as JobFailed; other exceptions pass unchanged."""
+    """Re-raises exceptions of Spark in the `with` block as JobFailed, with a message of one line; other exceptions pass
+    unchanged."""
     try:
         yield
     except Exception as error:
@@ -123,7 +125,7 @@ def translate_errors() -> Iterator[None]:
 
 
 def is_from_spark(error: BaseException) -> bool:
-    """Whether the exception comes from Spark, or from py4j on the way to it."""
+    """Returns whether the exception comes from Spark, or from py4j on the way to it."""
     if isinstance(error, (PySparkException, Py4JError)):
         return True
     # When the JVM has died, py4j raises plain socket errors.
@@ -134,7 +136,7 @@ def is_from_spark(error: BaseException) -> bool:
 
 
 def is_recognized(error: Exception) -> bool:
-    """Whether a pattern recognizes the error, or it holds the traceback of a Python worker."""
+    """Returns whether the reason of Spark's exception is known here, or it holds the traceback of a Python worker."""
     try:
         text = str(error)
     except Exception:  # py4j asks a JVM that has ended; see summarize_error
@@ -143,7 +145,8 @@ def is_recognized(error: Exception) -> bool:
 
 
 def summarize_error(error: Exception) -> str:
-    """Summarizes an exception in one line. Call it while the JVM is alive: the JVM formats some of its exceptions."""
+    """Summarizes an exception of Spark in one line for the user. Call it while the JVM is alive: the JVM formats some
+    of its exceptions."""
     if isinstance(error, (Py4JNetworkError, ConnectionError, EOFError)):
         return _JVM_GONE
     try:
@@ -156,7 +159,7 @@ def summarize_error(error: Exception) -> str:
 
 
 def summarize_text(text: str) -> str:
-    """Summarizes the text of an exception in one line."""
+    """Summarizes the text of an exception of Spark in one line for the user."""
     if (worker := _worker_error(text)) is not None:
         return worker
     chain = _chain(text)

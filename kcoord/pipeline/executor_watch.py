@@ -16,7 +16,8 @@ _DRIVER: Final = 1  # Spark lists the driver among the executors
 
 
 class IdleJobDetector:
-    """Decides when to report that no executor works: once, until an executor has worked again."""
+    """Decides when to report that a Spark job waits because no executor works for it: once per wait, after
+    `grace_period` seconds."""
 
     def __init__(self, *, grace_period: float) -> None:
         self._grace_period = grace_period
@@ -24,7 +25,8 @@ class IdleJobDetector:
         self._has_reported = self._had_workers = False
 
     def observe(self, now: float, *, has_work: bool, executors: int) -> str | None:
-        """Takes one observation of the job and returns the message that is due now, if there is one."""
+        """Takes one observation of the job, `now` in monotonic seconds, and returns the message that is due, or
+        None."""
         if executors or not has_work:  # a cluster may take back the executors of a job that is idle
             self._had_workers |= executors > 0
             self._since, self._has_reported = None, False
@@ -45,8 +47,8 @@ def executors_watched(
     grace_period: float = GRACE_PERIOD,
     interval: float = _POLL_INTERVAL,
 ) -> Iterator[None]:
-    """Notifies, while the block runs, of a job that waits for a cluster's executors. An embedded Spark has none to
-    wait for."""
+    """Calls `notify` with a message, while the `with` block runs, when the job waits for a cluster's executors. An
+    embedded Spark has none to wait for."""
     java_session: Any = getattr(spark, "_jsparkSession", None)  # Spark Connect has none
     master = spark.conf.get("spark.master", "local") or "local"
     if java_session is None or master.startswith("local"):

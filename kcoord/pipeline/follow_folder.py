@@ -23,9 +23,9 @@ from typing import Final
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
-from kcoord.pipeline.decoding.row_filter import Wanted
+from kcoord.pipeline.decoding.row_filter import RowSelection
 from kcoord.pipeline.schemas import TABLES, spark_schema
-from kcoord.pipeline.sources.live_plan import Choice
+from kcoord.pipeline.sources.live_plan import TopicSelection
 from kcoord.pipeline.sources.request_fingerprint import check_fingerprint, fingerprint
 from kcoord.pipeline.tables import CHECKPOINT, BadFolder, TablesFolder, check_writable
 
@@ -40,7 +40,8 @@ _EMPTY_PARTITION: Final = "date=1970-01-01"
 
 
 def check_path(out: TablesFolder) -> None:
-    """Checks a path, as far as possible before the job runs. Raises BadFolder, OSError."""
+    """Checks the local folder that `--follow` is to write tables to, as far as possible before the job runs; a URL is
+    not checked. Raises BadFolder, OSError."""
     if out.path is None:
         return
     if out.path.exists() and not out.path.is_dir():
@@ -53,7 +54,8 @@ def check_path(out: TablesFolder) -> None:
 
 @contextmanager
 def locked(out: TablesFolder) -> Iterator[None]:
-    """Locks the path, so that no other job follows into it. Raises BadFolder, OSError.
+    """Locks the local folder while the `with` block runs, so that no other job follows into it; a URL is not locked.
+    Raises BadFolder, OSError.
 
     The lock is the kernel's: it ends with the process, however that ends.
     """
@@ -79,14 +81,14 @@ def locked(out: TablesFolder) -> Iterator[None]:
 
 
 def check_unlocked(out: TablesFolder) -> None:
-    """Checks that no job follows into this path now. Raises BadFolder, OSError."""
+    """Checks that no job with `--follow` writes to this local folder now. Raises BadFolder, OSError."""
     if out.path is not None and (out.path / CHECKPOINT / _LOCK).exists():
         with locked(out):
             pass
 
 
-def check_request_unchanged(out: TablesFolder, wanted: Wanted, choice: Choice) -> None:
-    """Checks that the tables in this path were begun with the same request. Raises RequestChanged.
+def check_request_unchanged(out: TablesFolder, wanted: RowSelection, choice: TopicSelection) -> None:
+    """Checks that the tables in this local folder were begun by a job with the same options. Raises RequestChanged.
 
     What cannot be read here is left to the stream, which compares its request with the checkpoint too.
     """
@@ -101,7 +103,7 @@ def check_request_unchanged(out: TablesFolder, wanted: Wanted, choice: Choice) -
 
 
 def clear(out: TablesFolder) -> None:
-    """Deletes everything except our lock, for tables that are begun anew. Raises OSError."""
+    """Deletes everything in the local folder except our lock, for tables that are begun anew. Raises OSError."""
     assert out.path is not None, "a path, as check says"
     for each in [*out.path.iterdir(), *(out.path / CHECKPOINT).iterdir()]:
         if each.is_dir() and each.name != CHECKPOINT:
@@ -111,7 +113,8 @@ def clear(out: TablesFolder) -> None:
 
 
 def prepare(spark: SparkSession, out: TablesFolder) -> None:
-    """Makes the folder and its empty tables; tables with rows need a checkpoint. Raises BadFolder, OSError."""
+    """Makes the folder and its empty tables before a stream begins to write to it; tables with rows need a checkpoint.
+    Raises BadFolder, OSError."""
     check_path(out)
     if out.path is not None:
         for table in DECODED:  # so that a table without rows can be read too
@@ -123,7 +126,8 @@ def prepare(spark: SparkSession, out: TablesFolder) -> None:
 
 
 def overwrite_batch(frame: DataFrame, out: TablesFolder, table: str, *, batch: int) -> None:
-    """Writes the rows of one micro-batch to a table, and replaces what this micro-batch has written before."""
+    """Writes the rows of one micro-batch to a table, below `batch=<number>`, and replaces what this micro-batch has
+    written before."""
     writer = frame.write.mode("overwrite").option("partitionOverwriteMode", "static")
     if "date" in TABLES[table].schema.names:
         writer = writer.partitionBy("date")
@@ -131,7 +135,7 @@ def overwrite_batch(frame: DataFrame, out: TablesFolder, table: str, *, batch: i
 
 
 def overwrite_with_empty(spark: SparkSession, out: TablesFolder, table: str, *, batch: int) -> None:
-    """Writes a file without rows, which has only the columns, for a micro-batch that has no rows of a table."""
+    """Writes a Parquet file without rows, which has only the columns, for a micro-batch that has no rows of a table."""
     empty = spark.createDataFrame([], spark_schema(table))
     overwrite_batch(empty, out, table, batch=batch)
     if "date" in empty.columns:  # without a day Spark writes no file; all files have to be at the same depth

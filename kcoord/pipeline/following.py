@@ -33,7 +33,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from kcoord.admin.connecting.connection import Connection
 from kcoord.admin.wire.fetching import LogFetcher
 from kcoord.pipeline.decode_job import SKIP_REASONS, NotRead, Summary, rejections
-from kcoord.pipeline.decoding.row_filter import Wanted
+from kcoord.pipeline.decoding.row_filter import RowSelection
 from kcoord.pipeline.follow_folder import (
     DECODED,
     check_path,
@@ -46,7 +46,7 @@ from kcoord.pipeline.follow_folder import (
 from kcoord.pipeline.schemas import REJECTED, SCANNED
 from kcoord.pipeline.sources.arrow_packing import rows_of, unpack_table
 from kcoord.pipeline.sources.connectors import PYTHON, Connector
-from kcoord.pipeline.sources.live_plan import Choice, check_connection, find_topics
+from kcoord.pipeline.sources.live_plan import TopicSelection, check_connection, find_topics
 from kcoord.pipeline.tables import CHECKPOINT, TablesFolder
 from kcoord.pipeline.unreadable_topics import Warn, unreadable_reported
 
@@ -59,7 +59,7 @@ _STOPPING: Final = (signal.SIGINT, signal.SIGTERM)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteTotals:
-    """What one micro-batch, or all of them together, wrote to the tables."""
+    """How much one micro-batch of a stream, or all of them together, has read and written to the tables."""
 
     batches: int = 0
     size: int = 0
@@ -68,13 +68,16 @@ class WriteTotals:
 
     @property
     def records(self) -> int:
+        """How many records were read."""
         return self.summary.records
 
     @property
     def rows(self) -> Mapping[str, int]:
+        """How many rows were written to each table."""
         return self.summary.rows
 
     def plus(self, other: "WriteTotals") -> "WriteTotals":
+        """Returns the totals of both added up."""
         return WriteTotals(
             batches=self.batches + other.batches,
             size=self.size + other.size,
@@ -98,8 +101,8 @@ def _sums(some: Mapping[str, int], others: Mapping[str, int]) -> Mapping[str, in
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FollowSchedule:
-    """How long a stream runs, and how often it writes: until it is stopped, or until all that is there now has been
-    read."""
+    """How long a stream runs, until it is stopped or until it has read all that is there now, and how often it writes a
+    micro-batch: every `interval` seconds."""
 
     interval: float = 10.0
     stops_at_end: bool = False
@@ -114,14 +117,15 @@ def follow(
     connection: Connection,
     out: TablesFolder,
     *,
-    wanted: Wanted,
-    choice: Choice,
+    wanted: RowSelection,
+    choice: TopicSelection,
     schedule: FollowSchedule,
     on_batch: OnBatch,
     warn: Warn,
     connector: Connector = PYTHON,
 ) -> WriteTotals:
-    """Streams until SIGINT or SIGTERM, or to the end of what is there. Continues from the folder's checkpoint.
+    """Streams the logs of a live cluster into the tables until SIGINT or SIGTERM, or to the end of what is there, and
+    returns what was written. It continues from the folder's checkpoint.
 
     Call it in the main thread. Raises BadFolder, NothingToRead, ConnectionError, StreamingQueryException.
     """
@@ -146,16 +150,16 @@ def follow_locked(
     connection: Connection,
     out: TablesFolder,
     *,
-    wanted: Wanted,
-    choice: Choice,
+    wanted: RowSelection,
+    choice: TopicSelection,
     schedule: FollowSchedule,
     on_batch: OnBatch,
     warn: Warn,
     connector: Connector = PYTHON,
     replaces: bool = False,
 ) -> WriteTotals:
-    """Streams like `follow`, for a caller that holds the lock of the folder. The content of the folder may be
-    replaced."""
+    """Streams the logs of a live cluster into the tables as `follow` does, for a caller that holds the lock of the
+    folder. `replaces` deletes what the folder has first."""
     trigger: dict[str, Any] = (
         {"availableNow": True} if schedule.stops_at_end else {"processingTime": f"{schedule.interval} seconds"}
     )
@@ -172,14 +176,16 @@ def follow_locked(
 
 
 def check_cluster(connection: Connection) -> None:
-    """Checks the connection here, so that an error does not first appear in a Spark worker."""
+    """Checks that the cluster can be read with this connection, so that an error does not first appear in a Spark
+    worker."""
     check_connection(connection)
     with closing(LogFetcher(connection)) as fetching:
-        find_topics(connection, fetching, Choice(log_ends=False))
+        find_topics(connection, fetching, TopicSelection(log_ends=False))
 
 
 class BatchWriter:
-    """Writes micro-batches to the tables."""
+    """Writes the micro-batches of a stream to the tables (for Spark's foreachBatch). `begun` and `done` are the numbers
+    of the last batch that was begun and done, `written` the totals."""
 
     def __init__(self, out: TablesFolder, on_batch: OnBatch) -> None:
         self.written = WriteTotals()
@@ -189,8 +195,8 @@ class BatchWriter:
         self._on_batch = on_batch
 
     def write(self, packed: DataFrame, batch: int) -> None:
-        """Writes one micro-batch. Spark calls it again with the same number if it does not know whether the batch was
-        done."""
+        """Writes one micro-batch, given as packed rows (each holds many rows of one table as Arrow's bytes). Spark
+        calls it again with the same number if it does not know whether the batch was done."""
         is_first = self.begun == _NO_BATCH
         self.begun = batch
         packed.persist(StorageLevel.MEMORY_AND_DISK)
@@ -209,6 +215,7 @@ class BatchWriter:
 
     @property
     def is_writing(self) -> bool:
+        """Whether a micro-batch was begun and is not done."""
         return self.begun > self.done
 
 
@@ -233,7 +240,8 @@ def _totals_of(packed: DataFrame) -> WriteTotals:
 
 
 def wait_for_end(query: StreamingQuery, is_stopping: threading.Event, batch_writer: BatchWriter) -> None:
-    """Waits until the query ends, or until it is asked to stop and the micro-batch in progress has been written."""
+    """Waits until the streaming query ends, or until it is asked to stop and the micro-batch in progress has been
+    written; then stops it."""
     while not is_stopping.is_set():
         if query.awaitTermination(_POLL_INTERVAL):
             return

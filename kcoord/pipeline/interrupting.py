@@ -23,7 +23,8 @@ _POLL_INTERVAL: Final = 0.1
 
 
 class InterruptHandler:
-    """Receives the signals, in the main thread, and ends the JVM in another one."""
+    """Handles SIGINT and SIGTERM while Spark starts and runs: it ends the JVM, in a thread, and then delivers the
+    signal to the handler that was there before."""
 
     def __init__(self) -> None:
         self._previous = {number: signal.getsignal(number) for number in _SIGNALS}
@@ -34,28 +35,31 @@ class InterruptHandler:
 
     @property
     def is_interrupted(self) -> bool:
+        """Whether a signal has been received."""
         return self._received is not None
 
     def install(self) -> None:
-        """Installs the handlers. A signal that is ignored (by nohup, or in a background job) stays ignored."""
+        """Installs itself as the handler of the signals. A signal that is ignored (by nohup, or in a background job)
+        stays ignored."""
         for number, before in self._previous.items():
             signal.signal(number, signal.SIG_IGN if before is signal.SIG_IGN else self._on_signal)
 
     def on_started(self) -> None:
-        """Marks Spark as started, and delivers a signal that came before."""
+        """Notes that Spark has started, and delivers a signal that came before."""
         self.install()  # again: pyspark has installed its own handler of SIGINT
         self._is_starting = False
         if self._received is not None:
             self.deliver()
 
     def deliver(self) -> None:
-        """Delivers the received signal to the previous handler, once the JVM has ended."""
+        """Waits until the JVM has ended, and delivers the received signal to the previous handler."""
         assert self._received is not None
         self._ending.join(_JOIN_TIMEOUT)
         self.restore()
         signal.raise_signal(self._received)
 
     def restore(self) -> None:
+        """Restores the previous handlers of the signals."""
         self._is_over.set()
         for number, before in self._previous.items():
             if before is not None:  # None stands for a handler that Python did not install
@@ -87,7 +91,8 @@ class InterruptHandler:
 
 @contextmanager
 def interrupt_handler() -> Iterator[InterruptHandler | None]:
-    """Handles interrupts while Spark starts and runs. Yields None outside the main thread, which gets no signals."""
+    """Handles SIGINT and SIGTERM while the `with` block starts and uses Spark. Yields None outside the main thread,
+    which gets no signals."""
     if threading.current_thread() is not threading.main_thread():
         yield None
         return

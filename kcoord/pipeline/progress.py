@@ -12,7 +12,8 @@ _FINISHED: Final = ("COMPLETE", "FAILED", "SKIPPED")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProgressSample:
-    """The progress of Spark's stages since a moment. Rows and bytes are those written by tasks that have ended."""
+    """How far Spark's stages have come since `begin` of the sampler. Rows and bytes are those written by tasks that
+    have ended."""
 
     tasks: int = 0
     tasks_done: int = 0
@@ -20,6 +21,7 @@ class ProgressSample:
     bytes: int = 0
 
     def plus(self, other: "ProgressSample") -> "ProgressSample":
+        """Returns the sum of both."""
         return ProgressSample(
             tasks=self.tasks + other.tasks,
             tasks_done=self.tasks_done + other.tasks_done,
@@ -29,7 +31,8 @@ class ProgressSample:
 
 
 class ProgressSampler:
-    """Samples the stages of a Spark session. Spark Connect does not expose them: then every sample is None.
+    """Samples how far the stages of a Spark session have come, for a progress bar. Spark Connect does not expose them:
+    then every sample is None.
 
     Each number is a call to the JVM, and a job that follows a cluster has stages without end, so stages that have
     finished are read once and added to a sum.
@@ -49,13 +52,13 @@ class ProgressSampler:
             self._no_quantiles = gateway.new_array(gateway.jvm.double, 0)
 
     def begin(self) -> None:
-        """Restarts the count: stages that exist now are not part of later samples."""
+        """Restarts the count: stages of Spark that exist now are not part of later samples."""
         self._finished = ProgressSample()
         with suppress(Exception):  # the JVM may be about to end
             self._next = next((stage.stageId() + 1 for stage in self._newest_first()), self._next)
 
     def sample(self) -> ProgressSample | None:
-        """Returns the sum of all stages since begin(), or None if there is none."""
+        """Returns how far all stages since begin() have come together, or None if there is none."""
         try:
             sum_of_all, all_are_over = self._finished, True
             for stage in reversed(list(self._newest_first())):

@@ -6,7 +6,7 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 
 from kcoord.pipeline.decode_job import OnStep
-from kcoord.pipeline.decoding.row_filter import Wanted
+from kcoord.pipeline.decoding.row_filter import RowSelection
 from kcoord.pipeline.derive_job import derive, hours_read
 from kcoord.pipeline.report.facts import ReportRequest, collect_facts
 from kcoord.pipeline.report.frames import Frames
@@ -31,14 +31,15 @@ from kcoord.pipeline.transforms.period import time_of
 def report_facts(
     spark: SparkSession,
     tables: TablesFolder,
-    wanted: Wanted,
+    wanted: RowSelection,
     on_step: OnStep,
     *,
     source_name: str,
     made_at: datetime,
     limits: Limits,
 ) -> ReportFacts:
-    """Collects the facts of the report. Derived tables are written next to the decoded ones, as `derive` does."""
+    """Collects everything that `kcoord pipeline report` shows from the tables. Derived tables are written next to the
+    decoded ones, as `derive` does. `limits` bound the number of rows."""
     since, until = time_of(wanted.since_ms), time_of(wanted.until_ms)
 
     def chosen(frame: DataFrame) -> DataFrame:

@@ -30,7 +30,7 @@ SCANNED: Final = "scanned"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """A table: its name, what its rows are, and its columns."""
+    """One of the pipeline's tables: its name, what one row of it is (`meaning`), and its columns."""
 
     name: str
     meaning: str
@@ -389,7 +389,7 @@ TABLES: Final[Mapping[str, Table]] = MappingProxyType(
 
 
 def spark_schema(table: str) -> "StructType":
-    """Returns the table's schema in Spark's types, with the meanings as comments."""
+    """Returns the schema of a table in Spark's types, with the meanings of the columns as comments."""
     from pyspark.sql.pandas.types import from_arrow_type
     from pyspark.sql.types import StructField, StructType
 
@@ -402,5 +402,5 @@ def spark_schema(table: str) -> "StructType":
 
 
 def meaning_of(column: pa.Field) -> str:
-    """Returns the meaning of a column."""
+    """Returns what a column of a table means, as docs/tables.md shows it."""
     return str(column.metadata[b"comment"].decode())

@@ -99,16 +99,16 @@ SMALL_BYTES: Final = 64 * 1000 * 1000
 
 
 class NoSpark(LocalFailure, RuntimeError):
-    """Spark cannot be started, or is not installed."""
+    """Raised when Spark cannot be started, or is not installed."""
 
 
 class NoMaster(NoSpark):
-    """The text that was given as a master does not have the form of one."""
+    """Raised when the text of `--master` is not the address of a Spark master."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SparkConfig:
-    """The configuration of the Spark session to open."""
+    """How the Spark session is to be opened: its master, settings, and whether the user sees Spark's log."""
 
     master: str | None = None
     """None means spark-submit's master, or an embedded Spark."""
@@ -121,7 +121,7 @@ class SparkConfig:
 
 @contextmanager
 def open_session(config: SparkConfig, environment: Mapping[str, str] = os.environ) -> Iterator[SparkSession]:
-    """Opens a Spark session, or yields the one that this process has already. Raises NoSpark."""
+    """Opens a Spark session for the `with` block, or yields the one that this process has already. Raises NoSpark."""
     check_spark(config, environment)
     is_submitted = _GATEWAY_PORT_VARIABLE in environment
     master = config.master or (None if is_submitted else _LOCAL)
@@ -145,7 +145,8 @@ def open_session(config: SparkConfig, environment: Mapping[str, str] = os.enviro
 
 
 def check_spark(config: SparkConfig, environment: Mapping[str, str] = os.environ) -> None:
-    """Checks what can be known without starting Spark. Raises NoSpark, or NoMaster for a text that is no master."""
+    """Checks the master and Java before Spark is started, which takes seconds. Raises NoSpark, or NoMaster for a text
+    that is no master."""
     check_master(config.master, environment)
     is_there = _GATEWAY_PORT_VARIABLE in environment or SparkSession.getActiveSession() is not None
     if not is_there:
@@ -153,7 +154,8 @@ def check_spark(config: SparkConfig, environment: Mapping[str, str] = os.environ
 
 
 def check_master(master: str | None, environment: Mapping[str, str]) -> None:
-    """Checks that the master is well-formed and, if standalone, accepts connections. Raises NoSpark."""
+    """Checks that the address of a Spark master is well-formed and, if it is a standalone one, that it accepts
+    connections. Raises NoSpark."""
     if master is None:
         return
     if not _MASTER.fullmatch(master):
@@ -182,7 +184,8 @@ def _check_standalone(master: str) -> None:
 
 
 def check_java(environment: Mapping[str, str]) -> None:
-    """Checks the Java that Spark will use: JAVA_HOME's, or that of the path. Raises NoSpark."""
+    """Checks that the Java that Spark will use is there and new enough: JAVA_HOME's, or that of the path. Raises
+    NoSpark."""
     home = environment.get("JAVA_HOME")
     java = str(Path(home, "bin", "java")) if home else shutil.which("java", path=environment.get("PATH"))
     if java is None:
@@ -243,7 +246,8 @@ def _in_utc(session: SparkSession) -> Iterator[None]:
 
 
 def settings_for(master: str | None, log_bytes: int | None) -> Mapping[str, str]:
-    """Returns the settings that must be set before Spark starts. Under spark-submit there are none: it has its own."""
+    """Returns the Spark settings that must be set before Spark starts, for this master and for a log of so many bytes
+    (None: unknown). Under spark-submit (no master) there are none: it has its own."""
     if master is None:
         return {}
     if master.startswith("local"):
@@ -263,7 +267,8 @@ def _choose_python(settings: Mapping[str, str]) -> None:
 
 
 def failure_in_log(log: Path) -> str | None:
-    """Finds in its log why a JVM ended at once: packages that are missing, or the first line that is not noise."""
+    """Returns the reason in Spark's log why the JVM ended while it was starting: packages that are missing, or the
+    first line that is not noise; None if there is none."""
     text = log.read_text(errors="replace")
     if missing := [":".join(found) for found in dict.fromkeys(_UNRESOLVED.findall(text))]:
         return f"spark.jars.packages: {', '.join(missing)} cannot be found in any repository that Spark asks"

@@ -27,11 +27,11 @@ CHECKPOINT: Final = "_checkpoint"
 
 
 class BadFolder(InvalidInput, ValueError):
-    """A folder that cannot be used for the request."""
+    """Raised when a folder of tables cannot be read, or may not be written to."""
 
 
 def check_writable(folder: Path, *, named: Path) -> None:
-    """Checks that files can be made in the folder. Raises OSError about the path that the user has named."""
+    """Checks that files can be made in the folder. Raises OSError, which names the path `named`."""
     try:
         with tempfile.TemporaryFile(dir=folder):
             pass
@@ -41,7 +41,7 @@ def check_writable(folder: Path, *, named: Path) -> None:
 
 @dataclass(frozen=True, slots=True)
 class TablesFolder:
-    """A folder where tables are, or are to be written."""
+    """The folder of the pipeline's tables, as Parquet: a local path, or a URL that only Spark reaches."""
 
     uri: str
 
@@ -52,19 +52,20 @@ class TablesFolder:
 
     @property
     def is_complete(self) -> bool:
-        """Whether a job has written all tables, as far as that is visible without Spark."""
+        """Whether a job has written all decoded tables, as far as that is visible without Spark."""
         return self.path is None or (self.path / SCANNED).is_dir()
 
     @property
     def log_bytes(self) -> int | None:
-        """Estimates how many bytes of log became these tables; None if only Spark can reach the folder."""
+        """How many bytes of log became these tables, estimated by their size; None if only Spark can reach the
+        folder."""
         if self.path is None:
             return None
         return _LOG_TO_PARQUET * sum(each.stat().st_size for each in self.path.glob("*/**/*.parquet"))
 
     def check(self, *, replaces: bool = False) -> None:
-        """Checks that tables may be written here, and makes the folder if it does not exist. Raises BadFolder,
-        OSError."""
+        """Checks that tables may be written here, and makes the folder if it does not exist. `replaces` allows tables
+        in it. Raises BadFolder, OSError."""
         if self.path is None:
             if replaces:
                 raise BadFolder(f"{self.uri}: --overwrite is for folders of this machine; name another place")
@@ -77,7 +78,8 @@ class TablesFolder:
         check_writable(self.path, named=self.path)
 
     def prepare(self, *, replaces: bool = False) -> None:
-        """Empties the folder for tables that are to be written. Raises BadFolder, OSError."""
+        """Deletes the tables in the folder, if `replaces` allows it, before others are written. Raises BadFolder,
+        OSError."""
         self.check(replaces=replaces)
         for each in self.path.iterdir() if self.path is not None else ():
             shutil.rmtree(each)
@@ -91,7 +93,7 @@ class TablesFolder:
 
     @contextmanager
     def removed_if_unused(self) -> Iterator[None]:
-        """Removes the folder if the block fails, unless it existed before or has content."""
+        """Removes the folder if the `with` block fails, unless it existed before or has content."""
         was_there = self.path is None or self.path.exists()
         try:
             yield
@@ -102,7 +104,8 @@ class TablesFolder:
             raise
 
     def check_complete(self) -> None:
-        """Raises BadFolder if the tables are incomplete or missing. The caller has found no log segments here."""
+        """Raises BadFolder if the decoded tables are incomplete or missing. The caller has found no log segments
+        here."""
         if self.is_complete:
             return
         assert self.path is not None
@@ -116,11 +119,12 @@ class TablesFolder:
         )
 
     def read(self, spark: SparkSession, table: str) -> DataFrame:
+        """Returns a table as a DataFrame."""
         pattern = _GLOB_CHARACTERS.sub(r"\\\g<0>", self.location(table))  # Spark expands glob characters in paths
         return spark.read.schema(spark_schema(table)).parquet(pattern).select(TABLES[table].schema.names)
 
     def write(self, frame: DataFrame, table: str, *, replaces: bool = False) -> None:
-        """Writes a whole table. A derived table may replace the one that was derived before."""
+        """Writes a DataFrame as a whole table. `replaces` allows it to exist, as for a derived table."""
         writer = frame.select(TABLES[table].schema.names).write.mode("overwrite" if replaces else "errorifexists")
         writer = writer.option("partitionOverwriteMode", "static")
         writer = writer.partitionBy(_DAY) if TABLES[table].has_days else writer
@@ -131,7 +135,8 @@ class TablesFolder:
             empty.write.mode("append").parquet(self.location(table))
 
     def location(self, name: str) -> str:
-        """Returns the URL of a table for Spark. A path is on this machine, whatever Spark's default file system is."""
+        """Returns the URL of a table for Spark; a local path becomes a `file:` URL, whatever Spark's default file
+        system is."""
         if self.path is None:
             return f"{self.uri.rstrip('/')}/{name}"
         return f"file:{self.path.absolute() / name}"

@@ -14,7 +14,7 @@ from kcoord.admin.connecting.connection import Connection
 from kcoord.admin.retry import RETRIABLE
 from kcoord.admin.wire.fetching import LogFetcher
 from kcoord.pipeline.sources.live_log import GONE
-from kcoord.pipeline.sources.live_plan import Choice, NothingToRead, find_topics
+from kcoord.pipeline.sources.live_plan import NothingToRead, TopicSelection, find_topics
 
 _INTERVAL: Final = 300.0
 _JOIN_TIMEOUT: Final = 5.0  # seconds for a request that is in flight when the stream ends
@@ -24,16 +24,17 @@ Warn = Callable[[str], None]
 
 
 class UnreadableTopics:
-    """Asks the cluster what it refuses, and remembers what was reported."""
+    """Asks a live cluster which topics it does not let a stream read (ACLs, missing topics), and remembers what was
+    reported."""
 
-    def __init__(self, connection: Connection, choice: Choice) -> None:
+    def __init__(self, connection: Connection, choice: TopicSelection) -> None:
         self._connection = connection
         self._choice = choice
         self._reported: set[str] = set()
 
     def new_refusals(self) -> list[str]:
-        """Returns the refusals that are new. Returns none while the cluster does not answer: the stream retries or
-        fails by itself."""
+        """Asks the cluster, and returns a text for each topic that cannot be read and was not reported before. Returns
+        none while the cluster does not answer: the stream retries or fails by itself."""
         try:
             refused = self._refused()
         except NothingToRead as error:
@@ -59,9 +60,10 @@ class UnreadableTopics:
 
 @contextmanager
 def unreadable_reported(
-    connection: Connection, choice: Choice, warn: Warn, *, interval: float = _INTERVAL
+    connection: Connection, choice: TopicSelection, warn: Warn, *, interval: float = _INTERVAL
 ) -> Iterator[None]:
-    """Warns of unreadable topics while the block runs."""
+    """Calls `warn` for each topic that the cluster does not let a stream read, at the beginning of the `with` block and
+    every `interval` seconds."""
     unread = UnreadableTopics(connection, choice)
     is_over = threading.Event()
 

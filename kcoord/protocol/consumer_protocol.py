@@ -33,9 +33,8 @@ _read_subscription: Final = body_reader(
 
 
 def read_assignment(assignment: bytes) -> Mapping[str, tuple[int, ...]]:
-    """Returns the partitions by topic; an empty assignment has none. Raises CorruptMessage if it is not a
-    consumer's.
-    """
+    """Decodes a consumer's assignment: returns its partitions by topic; no bytes mean no partitions. Raises
+    CorruptMessage if it is not a consumer's."""
     if not assignment:
         return {}
     row, _ = _read_assignment(assignment, _after_version(assignment))
@@ -46,7 +45,8 @@ def read_assignment(assignment: bytes) -> Mapping[str, tuple[int, ...]]:
 
 
 def read_subscription(subscription: bytes) -> tuple[str, ...]:
-    """Returns the topics that a member named. Raises CorruptMessage if the subscription is not a consumer's."""
+    """Decodes a consumer's subscription: returns the topics that it names. Raises CorruptMessage if it is not a
+    consumer's."""
     row, _ = _read_subscription(subscription, _after_version(subscription))
     return tuple(row.topics)
 

@@ -51,12 +51,14 @@ _MILLISECOND: Final = timedelta(milliseconds=1)
 
 @cache
 def compiled_writer(entity_type: type) -> Write:
-    """Returns the writer of an entity class."""
+    """Returns the writer of one of kio's entity classes: a generated function that takes an entity, or any object with
+    its fields, and a list that it appends the encoded bytes to."""
     return _compiled(shape_of(entity_type))
 
 
 class SplitWriter(NamedTuple):
-    """The writers of an entity class in three parts: up to a field, the field itself, and the rest."""
+    """The writer of an entity class in three parts: up to a field, the field itself, and the rest, so that the shared
+    parts of many responses are encoded once."""
 
     before: Write
     field: Write
@@ -65,7 +67,7 @@ class SplitWriter(NamedTuple):
 
 @cache
 def split_writer(entity_type: type, field_name: str) -> SplitWriter:
-    """Splits the writer of an entity class around one of its plain fields."""
+    """Returns the writer of an entity class in three parts, split around one of its fields."""
     shape = shape_of(entity_type)
     index = [field.name for field in shape.plain].index(field_name)
     return SplitWriter(
@@ -76,12 +78,14 @@ def split_writer(entity_type: type, field_name: str) -> SplitWriter:
 
 
 def milliseconds(value: timedelta | float) -> int:
+    """Converts a duration, a timedelta or seconds as float, to milliseconds."""
     if isinstance(value, timedelta):
         return value // _MILLISECOND
     return round(value * 1000)
 
 
 def epoch_milliseconds(value: datetime | int | None) -> int:
+    """Converts a time, a datetime or milliseconds, to milliseconds since the Unix epoch; None to -1."""
     if value is None:
         return -1
     return value if isinstance(value, int) else (value - _EPOCH) // _MILLISECOND

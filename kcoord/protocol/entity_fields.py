@@ -40,7 +40,8 @@ _ZERO_VALUES: Final[Mapping[str, object]] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Field:
-    """One field of an entity. `entity` is set where the value, or each element, is an entity itself."""
+    """One field of an entity class of kio: its name, its Kafka type, whether it is an array or nullable, its tag (None
+    for a plain field) and its default. `entity` is set where the value, or each element, is an entity itself."""
 
     name: str
     kafka_type: str
@@ -52,13 +53,14 @@ class Field:
 
     @property
     def size(self) -> int | None:
-        """The bytes of one element, if its type has a fixed size."""
+        """The bytes of the value, or of one element, if its type has a fixed size, else None."""
         return TYPE_SIZES.get(self.kafka_type)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
-    """The wire layout of an entity class: the plain fields in order, then the tagged ones by tag."""
+    """The fields of an entity class of kio as they are on the wire: the plain fields in order, then the tagged ones by
+    tag."""
 
     is_flexible: bool
     plain: tuple[Field, ...]
@@ -66,12 +68,12 @@ class Shape:
 
     @property
     def least_size(self) -> int:
-        """The fewest bytes that an instance can take."""
+        """The fewest bytes that an entity of this class can take on the wire."""
         return sum(map(least_size, self.plain)) + self.is_flexible
 
 
 def shape_of(entity_type: type) -> Shape:
-    """Describes an entity class of kio."""
+    """Returns the wire fields of an entity class of kio."""
     described = [_describe(field) for field in fields(entity_type)]
     tagged = [field for field in described if field.tag is not None]
     return Shape(
@@ -82,14 +84,15 @@ def shape_of(entity_type: type) -> Shape:
 
 
 def least_size(field: Field) -> int:
-    """Returns the fewest bytes that the field can take; a length counts as one byte, as in flexible versions."""
+    """Returns the fewest bytes that the field can take on the wire; a length counts as one byte, as in flexible
+    versions."""
     if field.is_array or field.size is None:
         return 1
     return field.size
 
 
 def least_element_size(field: Field) -> int:
-    """Returns the fewest bytes that one element of an array field can take."""
+    """Returns the fewest bytes that one element of an array field can take on the wire."""
     if field.entity is not None:
         return max(1, shape_of(field.entity).least_size)
     return field.size or 1

@@ -20,15 +20,16 @@ _HTTP_RESPONSE: Final = b"HTTP"
 
 
 class BadFrame(CorruptData, ValueError):
-    """A frame length that is not allowed. The rest of the stream cannot be read."""
+    """Raised for a frame length that is not allowed. The rest of the connection's stream cannot be read."""
 
 
 class CorruptMessage(CorruptData, ValueError):
-    """A frame whose body is not what its API version prescribes."""
+    """Raised for a request or response whose bytes do not match its API version."""
 
 
 class FrameSplitter:
-    """Splits a byte stream into frames. It buffers only bytes that have arrived, whatever a length claims.
+    """Splits the bytes that arrive on a connection into Kafka's frames, each behind a 4-byte length. It buffers only
+    bytes that have arrived, whatever a length claims.
 
     After a length that is not allowed, `error` is set and no more frames come out. `has_partial` is False when every
     byte that was fed has come out in a frame.
@@ -61,7 +62,7 @@ class FrameSplitter:
         return partial
 
     def feed(self, chunk: bytes) -> list[bytes]:
-        """Returns the frames that this chunk completes."""
+        """Takes the bytes that have arrived, and returns the frames that they complete, without their lengths."""
         if self.error:
             return []
         if not self._buffer:
@@ -103,7 +104,8 @@ class FrameSplitter:
 
 
 def explain_bad_length(length: int, least: int, most: int) -> str:
-    """Explains a frame length that is not allowed: TLS, HTTP, or a number out of range."""
+    """Returns a text for a frame length that is not allowed, which is often the beginning of TLS or HTTP instead.
+    `least` and `most` are the allowed lengths in bytes."""
     if length >> 16 == _TLS_HANDSHAKE:  # A client sends a handshake first.
         return "it speaks TLS, and this port does not"
     if length >> 16 == _TLS_ALERT:  # A server answers with an alert to a client that does not begin with a handshake.
@@ -117,12 +119,13 @@ def explain_bad_length(length: int, least: int, most: int) -> str:
 
 
 def framed(parts: list[bytes]) -> bytes:
-    """Joins the parts to one frame, its length before them."""
+    """Returns a frame of these parts, with its length before them."""
     return b"".join(frame_pieces(parts))
 
 
 def frame_pieces(parts: list[bytes]) -> list[bytes]:
-    """Makes a frame in as few pieces as possible without copying large parts."""
+    """Returns a frame of these parts, with its length before them, in as few pieces as possible without copying large
+    parts."""
     size = sum(map(len, parts))
     if size < _LARGE:
         return [b"".join([LENGTH_PREFIX.pack(size), *parts])]

@@ -12,6 +12,8 @@ CORRELATION_ID: Final = Struct(">i")
 
 
 class RequestHeader(NamedTuple):
+    """The header of a Kafka request. The client id is None if it is null or the header version has none."""
+
     api_key: int
     api_version: int
     correlation_id: int
@@ -19,7 +21,8 @@ class RequestHeader(NamedTuple):
 
 
 def read_request_start(frame: bytes) -> RequestHeader:
-    """Reads what every header version has, which is all that may be read of an unknown version."""
+    """Decodes the part of a request header that every header version has, for a request whose API or version is
+    unknown: the client id is left out. Raises CorruptMessage."""
     try:
         api_key, api_version, correlation_id = _FIXED.unpack_from(frame)
     except error:
@@ -28,7 +31,8 @@ def read_request_start(frame: bytes) -> RequestHeader:
 
 
 def read_request_header(frame: bytes, header_version: int) -> tuple[RequestHeader, int]:
-    """Returns the header and the position of the body. Tagged fields are skipped: none is defined."""
+    """Decodes the header of a request frame, and returns it with the position of the body. Tagged fields are skipped:
+    none is defined. Raises CorruptMessage."""
     try:
         api_key, api_version, correlation_id = _FIXED.unpack_from(frame)
         client_id, position = _read_client_id(frame) if header_version >= 1 else (None, _FIXED.size)
@@ -40,6 +44,7 @@ def read_request_header(frame: bytes, header_version: int) -> tuple[RequestHeade
 
 
 def write_request_header(header: RequestHeader, header_version: int) -> bytes:
+    """Encodes the header of a request."""
     encoded = _FIXED.pack(header.api_key, header.api_version, header.correlation_id)
     if header_version >= 1:
         client_id = None if header.client_id is None else header.client_id.encode()
@@ -48,7 +53,8 @@ def write_request_header(header: RequestHeader, header_version: int) -> bytes:
 
 
 def read_response_header(frame: bytes, header_version: int) -> tuple[int, int]:
-    """Returns the correlation id and the position of the body."""
+    """Decodes the header of a response frame, and returns the correlation id and the position of the body. Raises
+    CorruptMessage."""
     try:
         (correlation_id,) = CORRELATION_ID.unpack_from(frame)
         return correlation_id, _skip_tagged_fields(frame, 4) if header_version >= 1 else 4
@@ -57,6 +63,7 @@ def read_response_header(frame: bytes, header_version: int) -> tuple[int, int]:
 
 
 def write_response_header(correlation_id: int, header_version: int) -> bytes:
+    """Encodes the header of a response."""
     return CORRELATION_ID.pack(correlation_id) + (b"\0" if header_version >= 1 else b"")
 
 

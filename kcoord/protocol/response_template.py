@@ -20,9 +20,8 @@ _MAX_CACHED_PARTS: Final = 10_000
 
 
 class ResponseTemplate:
-    """Writes the replies of one version of an API. A reply is a tuple whose first field differs from member
-    to member.
-    """
+    """Encodes the replies that many members of a group get at once, such as to JoinGroup, in one version of the API:
+    the bytes that they share are encoded once. A reply is a tuple whose first field differs from member to member."""
 
     __slots__ = (
         "_after",
@@ -46,7 +45,7 @@ class ResponseTemplate:
         self._member_parts: dict[str | bytes, bytes] = {}
 
     def frames(self, correlation_ids: Iterable[int], replies: Iterable[Any]) -> list[bytes]:
-        """Returns the response frames, with their lengths."""
+        """Encodes these replies, one for each correlation id, as response frames with their lengths."""
         frames, member_parts, start = [], self._member_parts, _START.pack
         for correlation_id, reply in zip(correlation_ids, replies, strict=True):
             if reply[1:] != self._shared:

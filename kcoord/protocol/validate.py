@@ -48,7 +48,9 @@ Skip = Callable[[bytes, int], int]
 
 @cache
 def compiled_validator(entity_type: type, max_elements: int) -> Validate:
-    """Generates the validator of an entity class; `max_elements` limits the elements of all its arrays together."""
+    """Generates the validator of an entity class: a function that checks the lengths in an untrusted body before kio
+    decodes it, and returns patches to apply to it, None if it needs none. `max_elements` limits the elements of all its
+    arrays together."""
     source = _Source()
     source.add(0, "def check(b, p):")
     source.add(1, f"end = len(b); budget = {max_elements}; cuts = None")
@@ -63,9 +65,9 @@ def compiled_validator(entity_type: type, max_elements: int) -> Validate:
 
 @cache
 def compiled_search(entity_type: type, field_name: str, last_field: str | None = None) -> Search:
-    """Generates a search for the values of a field in a body, in their order: numbers, or bytes that are not null. The
-    search reads nothing behind `last_field`, tagged fields included. It raises CorruptMessage, as the validator does.
-    """
+    """Generates a search for the values of a field in the body of an entity, in their order: numbers, or bytes that are
+    not null, each as its position and struct format. The search reads nothing behind `last_field`, tagged fields
+    included. It raises CorruptMessage, as the validator does."""
     shape = shape_of(entity_type)
     source = _Source(wanted=field_name)
     source.add(0, "def search(b, p):")
@@ -85,7 +87,8 @@ def compiled_search(entity_type: type, field_name: str, last_field: str | None =
 
 @cache
 def compiled_skip(entity_type: type) -> Skip:
-    """Generates a function that finds the tagged fields of the entity itself in a body. It raises CorruptMessage."""
+    """Generates a function that returns the position at which the tagged fields at the end of an entity's body begin.
+    It raises CorruptMessage."""
     shape = shape_of(entity_type)
     source = _Source()
     source.add(0, "def skip(b, p):")
@@ -100,7 +103,7 @@ def compiled_skip(entity_type: type) -> Skip:
 
 
 def apply_patches(body: bytes, patches: list[Patch]) -> bytes:
-    """Replaces the span of each patch in the body."""
+    """Returns the body with the bytes of each patch (start, end, replacement) replaced."""
     parts, position = [], 0
     for start, end, replacement in sorted(patches):
         parts += [body[position:start], replacement]
@@ -125,7 +128,7 @@ class _Source:
 
     def compile(self, function: str) -> Any:
         scope: dict[str, object] = {
-            "BadBody": CorruptMessage,
+            "CorruptMessage": CorruptMessage,
             "BadVarint": BadVarint,
             "error": error,
             "i16": Struct(">h").unpack_from,
@@ -138,9 +141,9 @@ class _Source:
 
 
 def _end(source: _Source) -> None:
-    source.add(1, "except (IndexError, error): raise BadBody('the body ends too early') from None")
-    source.add(1, "except BadVarint as bad: raise BadBody(str(bad)) from None")
-    source.add(1, "if p > end: raise BadBody('the body ends too early')")
+    source.add(1, "except (IndexError, error): raise CorruptMessage('the body ends too early') from None")
+    source.add(1, "except BadVarint as bad: raise CorruptMessage(str(bad)) from None")
+    source.add(1, "if p > end: raise CorruptMessage('the body ends too early')")
 
 
 def _entity(source: _Source, depth: int, shape: Shape) -> None:
@@ -196,12 +199,14 @@ def _nested(source: _Source, depth: int, field: Field) -> None:
 def _array(source: _Source, depth: int, field: Field, is_flexible: bool) -> None:
     n = _length(source, depth, "i32", is_flexible)
     if not field.is_nullable:
-        source.add(depth, f"if {n} < 0: raise BadBody('a null array of {field.name}')")
+        source.add(depth, f"if {n} < 0: raise CorruptMessage('a null array of {field.name}')")
     source.add(depth, f"if {n} > 0:")
     least = least_element_size(field)
-    source.add(depth + 1, f"if {n} * {least} > end - p: raise BadBody('an array of {field.name} longer than its body')")
+    source.add(
+        depth + 1, f"if {n} * {least} > end - p: raise CorruptMessage('an array of {field.name} longer than its body')"
+    )
     source.add(depth + 1, f"budget -= {n}")
-    source.add(depth + 1, "if budget < 0: raise BadBody('too many array elements')")
+    source.add(depth + 1, "if budget < 0: raise CorruptMessage('too many array elements')")
     if field.size is not None:
         source.add(depth + 1, f"p += {n} * {field.size}")
         return
@@ -225,7 +230,9 @@ def _text(source: _Source, depth: int, field: Field, is_flexible: bool) -> None:
     source.add(depth, f"if {n} > 1:")
     source.add(depth + 1, f"if {n} > 127: {n}, p = read_uvarint(b, p - 1)")
     if field.kafka_type == "string":  # Kafka limits it to what fits in versions that are not flexible.
-        source.add(depth + 1, f"if {n} > 32768: raise BadBody('a text of {field.name} of more than 32767 bytes')")
+        source.add(
+            depth + 1, f"if {n} > 32768: raise CorruptMessage('a text of {field.name} of more than 32767 bytes')"
+        )
     source.add(depth + 1, f"if {n} > 1: p += {n} - 1")
     if field.name == source.wanted:
         source.add(depth, f"if {n} > 0: found.append((p - {n} + 1, str({n} - 1) + 's'))")
@@ -240,7 +247,7 @@ def _length(source: _Source, depth: int, legacy: str, is_flexible: bool) -> str:
         source.add(depth, f"{n} -= 1")
         return n
     source.add(depth, f"{n} = {legacy}(b, p)[0]; p += {2 if legacy == 'i16' else 4}")
-    source.add(depth, f"if {n} < -1: raise BadBody('a negative length')")
+    source.add(depth, f"if {n} < -1: raise CorruptMessage('a negative length')")
     return n
 
 
@@ -252,17 +259,19 @@ def _tagged_fields(source: _Source, depth: int, shape: Shape) -> None:
     depth += 1
     source.add(depth, f"{at} = p - 1")
     source.add(depth, f"if {count} > 127: {count}, p = read_uvarint(b, {at})")
-    source.add(depth, f"if {count} * 2 > end - p: raise BadBody('more tagged fields than bytes')")
+    source.add(depth, f"if {count} * 2 > end - p: raise CorruptMessage('more tagged fields than bytes')")
     source.add(depth, f"first{at} = p; {dropped} = 0")
     source.add(depth, f"for _ in range({count}):")
     source.add(depth + 1, f"{start} = p; {tag}, p = read_uvarint(b, p); {size}, p = read_uvarint(b, p)")
     source.add(depth + 1, f"{close} = p + {size}")
-    source.add(depth + 1, f"if {close} > end: raise BadBody('a tagged field longer than its body')")
+    source.add(depth + 1, f"if {close} > end: raise CorruptMessage('a tagged field longer than its body')")
     branch = "if"
     for field in shape.tagged:
         source.add(depth + 1, f"{branch} {tag} == {field.tag}:")
         _value(source, depth + 2, field, is_flexible=True)
-        source.add(depth + 2, f"if p != {close}: raise BadBody('the tagged field {field.name} has another size')")
+        source.add(
+            depth + 2, f"if p != {close}: raise CorruptMessage('the tagged field {field.name} has another size')"
+        )
         branch = "elif"
     drop = f"{dropped} += 1; p = {close}; cuts = cuts or []; cuts.append(({start}, p, b''))"
     source.add(depth + 1, f"else: {drop}" if shape.tagged else drop)

@@ -10,13 +10,12 @@ _LONG_BYTES = 10
 
 
 class BadVarint(CorruptData, ValueError):
-    """A number of more bytes than its type has."""
+    """Raised for a variable-length number of more bytes than its type has."""
 
 
 def read_uvarint(buffer: bytes, position: int) -> tuple[int, int]:
-    """Reads an unsigned 32-bit number and returns the position behind it. Raises IndexError where the buffer ends
-    early.
-    """
+    """Decodes an unsigned 32-bit varint at this position, and returns it with the position behind it. Raises BadVarint,
+    or IndexError where the buffer ends early."""
     low = buffer[position]
     if low < 0x80:
         return low, position + 1
@@ -27,7 +26,7 @@ def read_uvarint(buffer: bytes, position: int) -> tuple[int, int]:
 
 
 def uvarint(number: int) -> bytes:
-    """Encodes an unsigned number."""
+    """Encodes an unsigned varint."""
     if 0x7F < number < 0x4000:
         return bytes((number & 0x7F | 0x80, number >> 7))
     out = bytearray()
@@ -39,9 +38,8 @@ def uvarint(number: int) -> bytes:
 
 
 def read_varint(buffer: bytes, position: int) -> tuple[int, int]:
-    """Reads a 32-bit zigzag number and returns the position behind it. Raises IndexError where the buffer
-    ends early.
-    """
+    """Decodes a signed (zigzag) 32-bit varint at this position, and returns it with the position behind it. Raises
+    BadVarint, or IndexError where the buffer ends early."""
     byte = buffer[position]
     if byte < 0x80:
         return (byte >> 1) ^ -(byte & 1), position + 1
@@ -49,9 +47,8 @@ def read_varint(buffer: bytes, position: int) -> tuple[int, int]:
 
 
 def read_varlong(buffer: bytes, position: int) -> tuple[int, int]:
-    """Reads a 64-bit zigzag number and returns the position behind it. Raises IndexError where the buffer
-    ends early.
-    """
+    """Decodes a signed (zigzag) 64-bit varint at this position, and returns it with the position behind it. Raises
+    BadVarint, or IndexError where the buffer ends early."""
     byte = buffer[position]
     if byte < 0x80:
         return (byte >> 1) ^ -(byte & 1), position + 1
@@ -59,7 +56,7 @@ def read_varlong(buffer: bytes, position: int) -> tuple[int, int]:
 
 
 def write_varint(out: bytearray, number: int) -> None:
-    """Appends a zigzag number of 32 or 64 bits: the bytes are identical."""
+    """Appends a signed (zigzag) varint of 32 or 64 bits to `out`: the bytes are identical."""
     out += uvarint((number << 1) ^ (number >> 63))
 
 

@@ -17,11 +17,12 @@ _VERSION = "0"
 
 
 class BadCheckpoint(CorruptData, ValueError):
-    """A checkpoint file with other contents than its name promises."""
+    """Raised when one of Kafka's checkpoint files is malformed."""
 
 
 def read_start_offsets(folder: Path) -> dict[str, int]:
-    """Returns the start offsets, by log name, of logs that begin within a segment. Raises BadCheckpoint, OSError."""
+    """Reads `log-start-offset-checkpoint` in a data folder: the start offsets, by `<topic>-<partition>`, of logs that
+    begin within a segment, as DeleteRecords leaves them. Raises BadCheckpoint, OSError."""
     starts = {}
     for line in _read(folder / START_OFFSETS):
         match line:
@@ -33,13 +34,14 @@ def read_start_offsets(folder: Path) -> dict[str, int]:
 
 
 def start_offsets_text(starts: Mapping[str, int]) -> bytes:
-    """Formats the contents of `log-start-offset-checkpoint`."""
+    """Returns the contents of `log-start-offset-checkpoint` for these start offsets by `<topic>-<partition>`."""
     split = [(*name.rsplit("-", 1), offset) for name, offset in starts.items()]
     return _text(split)
 
 
 def read_leader_epochs(folder: Path) -> list[tuple[int, int]]:
-    """Returns leader epochs and their first offsets, the oldest first. Raises BadCheckpoint, OSError."""
+    """Reads `leader-epoch-checkpoint` in a log's folder: leader epochs and their first offsets, the oldest first.
+    Raises BadCheckpoint, OSError."""
     epochs = []
     for line in _read(folder / LEADER_EPOCHS):
         match line:

@@ -31,16 +31,15 @@ _LOOKUP_COST_BYTES: Final = 1 << 14
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionResult:
-    """The size of the compacted segments before and after."""
+    """The size in bytes of a log's closed segments before and after a compaction."""
 
     bytes_before: int
     bytes_after: int
 
 
 def is_worth_compacting(log: PartitionLog, least_new_bytes: int) -> bool:
-    """Returns whether enough of the log is new. Its first segment, if there are several, is what the last compaction
-    left.
-    """
+    """Returns whether so much of the log was appended after its last compaction, at least `least_new_bytes`, that
+    compacting it pays. Its first segment, if there are several, is what the last compaction left."""
     compacted = log.segments[0].size if len(log.segments) > 1 else 0
     new = log.size - compacted
     return not log.is_failed and new >= least_new_bytes and new >= compacted
@@ -49,7 +48,12 @@ def is_worth_compacting(log: PartitionLog, least_new_bytes: int) -> bool:
 def compact(
     log: PartitionLog, superseded: SupersededBatches, *, now_ms: int, delete_retention_ms: int
 ) -> Generator[None, None, CompactionResult]:
-    """Compacts what the log holds now. The log is unchanged if OSError or CorruptBatch is raised, and on close()."""
+    """Compacts the closed segments of a log, as Kafka's log cleaner does, and returns their sizes before and after. It
+    is a generator: each step reads or writes a little, so that the event loop has time for other work in between.
+    `superseded` names batches that need not be read.
+
+    The log is unchanged if OSError or CorruptBatch is raised, and on close().
+    """
     log.close_active(now_ms)
     segments = list(log.segments[:-1])
     superseded.forget_before(segments[0].base_offset)  # Retention may have deleted older segments.

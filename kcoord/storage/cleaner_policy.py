@@ -61,7 +61,8 @@ class _OpenTransaction:
 
 
 class LastRecords:
-    """The first pass: it collects the last record of each key."""
+    """The first pass of a compaction, over all batches of a partition: it collects the offset of the last record of
+    each key, and the aborted and open transactions."""
 
     def __init__(self) -> None:
         self._offsets: dict[bytes, int] = {}
@@ -69,9 +70,8 @@ class LastRecords:
         self._aborted: dict[int, list[range]] = {}
 
     def add(self, batch: Batch) -> None:
-        """Adds the next batch, in the log's order. Raises CorruptBatch: corrupt records must not be rewritten as valid
-        ones.
-        """
+        """Reads the keys of the next batch, in the log's order. Raises CorruptBatch: corrupt records must not be
+        rewritten as valid ones."""
         if not has_valid_crc(batch):
             raise CorruptBatch(ErrorCode.corrupt_message, f"The batch at offset {batch.header.base_offset} is corrupt")
         if batch.header.is_control:
@@ -90,7 +90,8 @@ class LastRecords:
                 offsets[key] = base_offset + delta
 
     def compaction(self, *, now_ms: int, delete_retention_ms: int) -> "Compaction":
-        """Returns the second pass, after the last batch was added."""
+        """Returns the second pass, after the last batch was added. `delete_retention_ms` is how long tombstones are
+        retained."""
         return Compaction(
             now_ms=now_ms,
             delete_retention_ms=delete_retention_ms,
@@ -116,9 +117,8 @@ class LastRecords:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compaction:
-    """The second pass: it filters batches. In a log that was written to for a while most batches hold no last record,
-    and their records are not read.
-    """
+    """The second pass of a compaction, which decides for each batch what is retained of it. In a log that was written
+    to for a while most batches hold no last record of a key, and their records are not read."""
 
     now_ms: int
     delete_retention_ms: int
@@ -132,7 +132,8 @@ class Compaction:
     """The first offset of the transactions that are still open."""
 
     def retain(self, batch: Batch, *, is_last: bool = False) -> bytes | memoryview:
-        """Returns what is retained of the batch: its own bytes, a smaller batch, or nothing."""
+        """Returns what is retained of a batch: its own bytes, the bytes of a smaller batch, or no bytes. `is_last` says
+        that it is the last batch of the log, which is emptied and not dropped."""
         header = batch.header
         if header.is_control or header.last_offset >= self.stable_end:
             return batch.data

@@ -35,12 +35,16 @@ FIRST_NODE: Final = 1
 
 
 class BadDataDir(LocalFailure):
-    """The folder cannot be used; the text is the reason, in one line."""
+    """Raised when the data folder cannot be used: locked by another process, unreadable or malformed. Its text is one
+    line."""
 
 
 class DataDir:
-    """Implements kcoord.broker.log.storage.Storage. `cluster_id` and `node_id` are the folder's, from its
-    first use on.
+    """The data folder (Kafka's `log.dirs`) of a server: its lock, `meta.properties`, the file of its topics, and a
+    folder per partition log. Implements kcoord.broker.log.storage.Storage.
+
+    `cluster_id` and `node_id` are the folder's, from its first use on; `stored` is what its file of topics held when it
+    was opened.
     """
 
     def __init__(
@@ -82,19 +86,21 @@ class DataDir:
             raise _unusable(self.folder, error) from None
 
     def log_dir(self, name: str) -> LogDir:
+        """Returns the folder of the partition log with this name, `<topic>-<partition>`; it may not exist yet."""
         return LogDir(self.folder / name, self.files, self._persist_start_offset)
 
     def start_offset(self, name: str) -> int:
-        """Returns the start offset that was persisted for this log, or 0."""
+        """Returns the start offset that was persisted for the log of this name, or 0."""
         return self._start_offsets.get(name, 0)
 
     def delete_leftovers(self) -> None:
-        """Deletes the logs whose deletion was begun. Raises OSError."""
+        """Deletes the folders of logs whose deletion was begun (`-delete`). Raises OSError."""
         for path in self.folder.iterdir():
             if path.name.endswith(DELETED) and path.is_dir():
                 self.files.filesystem.delete_folder(path)
 
     def make_log(self, name: str, topic_id: UUID) -> LogStorage:
+        """Creates the folder of a new partition log. Raises OSError."""
         if name in self._start_offsets:  # It is left from a deleted log of this name.
             self._write_start_offsets({log: start for log, start in self._start_offsets.items() if log != name})
         made = self.log_dir(name)
@@ -102,21 +108,27 @@ class DataDir:
         return made
 
     def persist_topic(self, topic: StoredTopic) -> None:
+        """Writes a created or changed topic to the file of topics. Raises OSError."""
         self._topics.persist_topic(topic)
 
     def revert_topic(self) -> None:
+        """Removes the topic that was persisted last from the file of topics, because its creation failed."""
         self._topics.revert_topic()
 
     def forget_topic(self, topic_id: UUID) -> None:
+        """Writes to the file of topics that this topic is deleted. Raises OSError."""
         self._topics.forget_topic(topic_id)
 
     def persist_producer_ids(self, end: int) -> None:
+        """Writes that all producer ids below `end` may have been handed out. Raises OSError."""
         self._topics.persist_producer_ids(end)
 
     def sync(self) -> None:
+        """Flushes what was written to the disk, if the folder was opened with `is_synced`. Raises OSError."""
         self.files.sync()
 
     def close(self) -> None:
+        """Closes all files and unlocks the folder."""
         self.files.close()
         os.close(self._lock)
 

@@ -7,21 +7,25 @@ _NEW_FILE = 0o644
 
 
 class Filesystem:
-    """File operations as `os` has them, but a write is complete or fails. Errors of the system are OSErrors."""
+    """The file operations of the data folder, as `os` has them; tests subclass it to make them fail. A write is
+    complete or fails. Files are descriptors, positions and sizes are bytes, and errors of the system are OSErrors."""
 
     def open(self, path: Path) -> int:
         """Opens a file for reading and writing, and creates it if need be."""
         return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _NEW_FILE)
 
     def write(self, file: int, content: bytes | bytearray, position: int) -> None:
+        """Writes all of the content at this position of the file."""
         done = os.pwrite(file, content, position)
         while done < len(content):
             done += os.pwrite(file, content[done:], position + done)
 
     def read(self, file: int, size: int, position: int) -> bytes:
+        """Reads up to `size` bytes at this position of the file."""
         return os.pread(file, size, position)
 
     def truncate(self, file: int, size: int) -> None:
+        """Cuts the file to this size in bytes."""
         os.ftruncate(file, size)
 
     def sync(self, file: int) -> None:
@@ -43,6 +47,7 @@ class Filesystem:
         path.replace(to)
 
     def delete(self, path: Path) -> None:
+        """Deletes the file if it exists."""
         path.unlink(missing_ok=True)
 
     def delete_folder(self, folder: Path) -> None:

@@ -46,6 +46,8 @@ class _Kind(IntEnum):
 
 @dataclass(slots=True, kw_only=True)
 class KraftTopic:
+    """A topic in the metadata log of a KRaft broker: its name, its number of partitions, and its configs."""
+
     name: str
     partitions: int = 0
     configs: dict[str, str] = field(default_factory=dict)
@@ -53,12 +55,15 @@ class KraftTopic:
 
 @dataclass(slots=True, kw_only=True)
 class KraftMetadata:
+    """The topics in the metadata log of a KRaft broker, by id, and the first producer id that was not handed out."""
+
     topics: dict[UUID, KraftTopic] = field(default_factory=dict)
     producer_ids: int = 0
 
 
 def read_kraft_metadata(data_dir: Path) -> KraftMetadata:
-    """Reads the topics of a broker's folder; there are none if it has no such log or the log cannot be read."""
+    """Reads the topics from `__cluster_metadata-0` in a broker's data folder; there are none if it has no such log or
+    the log cannot be read."""
     folder = data_dir / FOLDER
     known = KraftMetadata()
     if not folder.is_dir():

@@ -43,7 +43,8 @@ SEGMENT_NAME: Final = re.compile(r"\d{20}\.log")
 
 
 class LogDir:
-    """Implements kcoord.broker.log.storage.LogStorage."""
+    """The folder of one partition's log, `<topic>-<partition>`, with segments and other files under Kafka's names.
+    Implements kcoord.broker.log.storage.LogStorage."""
 
     def __init__(self, folder: Path, files: SegmentFiles, persist_start_offset: Callable[[str, int], None]) -> None:
         self.folder = folder
@@ -53,7 +54,7 @@ class LogDir:
         self._persist_start_offset = persist_start_offset
 
     def make(self, topic_id: UUID) -> None:
-        """Creates the folder, with the topic's id in it."""
+        """Creates the folder, with `partition.metadata` in it, which has the topic's id."""
         if not self.is_leftover():
             self.files.filesystem.make_folder(self.folder)
         self.files.note_created(self.folder)
@@ -64,7 +65,8 @@ class LogDir:
             raise
 
     def is_leftover(self) -> bool:
-        """Returns whether the folder exists without an id and records: its creation failed, and so did its removal."""
+        """Returns whether the folder exists without a topic id and without records: its creation failed, and so did its
+        removal."""
         if not self.folder.is_dir() or read_topic_id(self.folder) is not None:
             return False
         return not self._has_records()
@@ -73,17 +75,19 @@ class LogDir:
         return any(path.stat().st_size for path in self.folder.glob(f"*{SEGMENT}"))
 
     def write_topic_id(self, topic_id: UUID) -> None:
+        """Writes `partition.metadata`, which has the topic's id."""
         self._write(PARTITION_METADATA, f"version: 0\ntopic_id: {topic_id_text(topic_id)}".encode())
 
     def open_segment(self, base_offset: int, size: int) -> SegmentFile:
-        """Opens the store of an existing segment."""
+        """Opens the file of an existing segment, which has `size` bytes."""
         return SegmentFile(self.files, self.path(base_offset, SEGMENT), size=size, siblings=_SIBLINGS)
 
     def open_replacement(self, base_offset: int, size: int) -> SegmentFile:
-        """Opens the store of a finished replacement."""
+        """Opens the file of finished compaction output (`.swap`), which has `size` bytes."""
         return SegmentFile(self.files, self.path(base_offset, SWAP), size=size)
 
     def make_segment(self, base_offset: int, producers: Producers) -> Store:
+        """Creates the file of a new segment, and the snapshot of the idempotent producers before it. Raises OSError."""
         self.files.cut_torn_tails(self.folder)  # The name of the next segment shows where this one ends.
         # Written before the segment: without its snapshot, the producers before it would be unknown.
         if not self.is_new:
@@ -95,15 +99,18 @@ class LogDir:
         return store
 
     def persist_start_offset(self, offset: int) -> None:
+        """Writes the log's start offset to `log-start-offset-checkpoint`, after DeleteRecords."""
         self._persist_start_offset(self.name, offset)
 
     def make_replacement(self, base_offset: int) -> Store:
+        """Creates the empty file (`.cleaned`) that a compaction writes the retained batches to."""
         store = SegmentFile(self.files, self.path(base_offset, CLEANED))
         store.truncate(0)
         return store
 
     def replace(self, replaced: Sequence[Store], replacement: Store, end_offset: int) -> None:
-        """Swaps the replacement in, in the steps of Kafka's LocalLog.replaceSegments.
+        """Replaces segments by the output of a compaction, in the steps of Kafka's LocalLog.replaceSegments.
+        `end_offset` is that behind the last replaced one.
 
         After the first rename there is no way back, because the replaced segments begin to go. A step that fails after
         it is done by the next start; until then the replacement is read under the name that it has.
@@ -127,9 +134,8 @@ class LogDir:
             log.error("not in place yet log=%s segment=%s error=%r", self.name, base_offset, str(failed))
 
     def swap_in(self, base_offset: int, end_offset: int) -> None:
-        """Renames a finished replacement to the segment at this base offset, and deletes the other segments up to the
-        end.
-        """
+        """Renames finished compaction output (`.swap`) to the segment at this base offset, and deletes the other
+        segments up to the end."""
         filesystem = self.files.filesystem
         filesystem.sync_folder(self.folder)
         # The oldest first: after a crash, the segments that are left are the newest of the replaced ones.
@@ -141,9 +147,8 @@ class LogDir:
         filesystem.rename(self.path(base_offset, SWAP), self.path(base_offset, SEGMENT))
 
     def delete(self) -> None:
-        """Deletes the folder: it is renamed at once to Kafka's name for a deleted log. What cannot be deleted now is
-        deleted at the next start.
-        """
+        """Deletes the log: its folder is renamed at once to Kafka's name for a deleted log (`-delete`). What cannot be
+        deleted now is deleted at the next start."""
         filesystem, deleted = (
             self.files.filesystem,
             self.folder.with_name(_deleted_name(self.name, self._topic_id_hex())),
@@ -173,10 +178,12 @@ class LogDir:
             self.files.filesystem.delete(self.path(base_offset, kind))
 
     def names(self) -> list[str]:
-        """Returns the names of all files, in order."""
+        """Returns the names of all files in the log's folder, sorted."""
         return sorted(os.listdir(self.folder))  # noqa: PTH208 - only names are needed, of thousands of folders
 
     def path(self, base_offset: int, kind: str) -> Path:
+        """Returns the path of a file named after an offset, such as `00000000000000000000.log`; `kind` is its
+        suffix."""
         return self.folder / f"{base_offset:020}{kind}"
 
     def _write(self, name: str, content: bytes) -> None:
@@ -200,17 +207,17 @@ def offset_of(path: Path) -> int:
 
 
 def topic_id_text(topic_id: UUID) -> str:
-    """Formats an id as Kafka's Uuid.toString."""
+    """Formats a topic id as Kafka does (Uuid.toString): 22 characters of base64."""
     return urlsafe_b64encode(topic_id.bytes).rstrip(b"=").decode()
 
 
 def topic_id_of(text: str) -> UUID:
-    """Parses an id in Kafka's format. Raises ValueError."""
+    """Parses a topic id in Kafka's format, 22 characters of base64. Raises ValueError."""
     return UUID(bytes=urlsafe_b64decode(text + "=="))
 
 
 def read_topic_id(folder: Path) -> UUID | None:
-    """Returns the topic id in a log's folder; None if there is none that can be read."""
+    """Reads the topic id in a log's folder from `partition.metadata`; None if there is none that can be read."""
     try:
         lines = (folder / PARTITION_METADATA).read_text().splitlines()
         fields = dict(line.split(": ", 1) for line in lines if line)

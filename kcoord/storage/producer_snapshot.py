@@ -28,17 +28,20 @@ _NONE = -1
 
 
 class BadSnapshot(CorruptData, ValueError):
-    """Bytes that are no snapshot, or a corrupt one."""
+    """Raised when bytes are not a valid producer snapshot (`.snapshot`)."""
 
 
 def write_snapshot(producers: Iterable[tuple[int, Producer]]) -> bytes:
+    """Returns the contents of a `.snapshot` file, Kafka's format, with the state of these idempotent producers by
+    producer id."""
     entries = [_entry(producer_id, producer) for producer_id, producer in producers]
     body = _COUNT.pack(len(entries)) + b"".join(entries)
     return _HEAD.pack(_VERSION, _checksum(body)) + body
 
 
 def read_snapshot(content: bytes) -> Iterator[tuple[int, Producer]]:
-    """Returns the producers by id. Raises BadSnapshot at once, not while they are iterated."""
+    """Returns the state of idempotent producers, by producer id, from the contents of a `.snapshot` file. Raises
+    BadSnapshot at once, not while they are iterated."""
     if len(content) < _HEAD.size + _COUNT.size:
         raise BadSnapshot(f"{len(content)} bytes are too few")
     version, checksum = _HEAD.unpack_from(content)

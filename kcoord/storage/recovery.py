@@ -54,7 +54,7 @@ _FURTHEST: Final = 2**31  # The offsets of a segment are less than this above it
 
 
 class Unrecoverable(CorruptData):
-    """The log cannot be used. Its records were not changed."""
+    """Raised when a log is corrupt beyond a torn write at its end, and cannot be used. Its records were not changed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,9 +67,8 @@ class _SegmentListing:
 
 
 def recover(folder: LogDir, *, start_offset: int, now_ms: int) -> Recovered | None:
-    """Opens the log in this folder, cut to its last complete batch; None if it has no segment. Raises Unrecoverable,
-    OSError.
-    """
+    """Opens the log in this folder when the server starts: cuts off a torn write at its end, and returns its segments,
+    producers and leader epochs; None if it has no segment. Raises Unrecoverable, OSError."""
     names = folder.names()
     if any(name.endswith((*_LEFTOVERS, *_SWAPS)) for name in names):
         _finish_replacement(folder, names)
@@ -124,7 +123,8 @@ def _finish_replacement(folder: LogDir, names: Sequence[str]) -> None:
 
 
 def valid_end(store: Store, base_offset: int, note: Callable[[BatchHeader], None]) -> tuple[int, int]:
-    """Finds the end of the valid batches at the store's beginning, and the offset behind them.
+    """Returns the position behind the valid batches at the beginning of a segment, in bytes, and the offset behind
+    them.
 
     `note` is called with the headers of idempotent producers' batches, and with the first one of each leader epoch.
     """
@@ -156,7 +156,8 @@ def valid_end(store: Store, base_offset: int, note: Callable[[BatchHeader], None
 
 
 def find_batch(store: Store, position: int, next_offset: int) -> int | None:
-    """Finds a valid batch behind this position with an offset above `next_offset`, and returns where it begins."""
+    """Searches a segment behind this position for a valid batch with an offset above `next_offset`, and returns the
+    position at which it begins, or None."""
     start = position + 1
     while start + HEADER_SIZE <= store.size:
         ahead = store.read(start, _READ_AHEAD + HEADER_SIZE)

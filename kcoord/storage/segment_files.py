@@ -18,7 +18,7 @@ log = logging.getLogger("kcoord.storage")
 
 
 class SegmentFiles:
-    """All segment files of a server, and the descriptors that they share."""
+    """All segment files of a server: it limits how many are open at a time, and flushes those that were written."""
 
     def __init__(self, *, most_files: int, is_synced: bool = False, filesystem: Filesystem | None = None) -> None:
         self.filesystem = filesystem or Filesystem()
@@ -33,17 +33,18 @@ class SegmentFiles:
 
     @property
     def open_files(self) -> int:
+        """The number of files that are open now."""
         return len(self._open)
 
     def note_created(self, path: Path) -> None:
-        """Notes that a name is new: with `is_synced`, the next `sync` flushes its folder too."""
+        """Notes that a file or folder of this path was created: with `is_synced`, the next `sync` flushes the folder
+        that it is in too."""
         if self.is_synced:
             self._unsynced_folders[path.parent] = None
 
     def sync(self) -> None:
-        """Flushes everything that was written. If some files cannot be flushed it flushes the others, and raises
-        OSError.
-        """
+        """Flushes all files that were written since the last call, if `is_synced`. If some cannot be flushed it flushes
+        the others, and raises OSError."""
         if not (self._unsynced or self._unsynced_folders):
             return
         files, self._unsynced = self._unsynced, {}
@@ -54,18 +55,19 @@ class SegmentFiles:
             raise errors[0]
 
     def cut_torn_tails(self, folder: Path) -> None:
-        """Cuts off torn writes in the files of this folder. Raises OSError."""
+        """Cuts off what failed writes left at the end of the files in this folder. Raises OSError."""
         for file in [each for each in self.torn if each.path.parent == folder]:
             file.cut_torn_tail()
 
     def close(self) -> None:
+        """Closes all open files."""
         for file in list(self._open):
             self.close_descriptor(file)
 
     # Called by SegmentFile.
 
     def descriptor(self, file: "SegmentFile") -> int:
-        """Returns the open file's descriptor, and makes it the most recently used."""
+        """Returns the descriptor of the file, which is opened if need be, and makes it the most recently used."""
         opened = self._open.pop(file, None)
         if opened is None:
             while len(self._open) >= self._most_files:
@@ -75,11 +77,13 @@ class SegmentFiles:
         return opened
 
     def close_descriptor(self, file: "SegmentFile") -> None:
+        """Closes the file if it is open; its next use opens it again."""
         opened = self._open.pop(file, None)
         if opened is not None:
             os.close(opened)
 
     def on_written(self, file: "SegmentFile") -> None:
+        """Notes that the file was written, so that the next `sync` flushes it. Called by SegmentFile."""
         if self.is_synced:
             self._unsynced[file] = None
         if self._is_failing:
@@ -87,16 +91,18 @@ class SegmentFiles:
             self._is_failing = False
 
     def on_failed(self, error: OSError) -> None:
+        """Logs that writing has failed, once until it works again. Called by SegmentFile."""
         if not self._is_failing:
             log.warning("storage failing error=%r", str(error))
         self._is_failing = True
 
     def forget(self, file: "SegmentFile") -> None:
-        """Drops a file that is gone: there is nothing to flush or to cut off."""
+        """Drops a file that was deleted or replaced: there is nothing to flush or to cut off."""
         self._unsynced.pop(file, None)
         self.torn.pop(file, None)
 
     def forget_folder(self, folder: Path) -> None:
+        """Drops a folder that was deleted: its names need not be flushed."""
         self._unsynced_folders.pop(folder, None)
 
     def _sync_folder(self, folder: Path) -> OSError | None:
@@ -110,7 +116,8 @@ class SegmentFiles:
 
 
 class SegmentFile:
-    """A segment's store in a named file. It implements kcoord.broker.log.storage.Store."""
+    """The bytes of one segment in a named file. Implements kcoord.broker.log.storage.Store. `fault` is the error of a
+    failed flush, after which it takes no more appends."""
 
     __slots__ = ("_files", "_siblings", "_size", "fault", "path")
 
@@ -124,9 +131,11 @@ class SegmentFile:
 
     @property
     def size(self) -> int:
+        """The size of the segment in bytes, without what a failed write left."""
         return self._size
 
     def append(self, content: bytes | bytearray) -> None:
+        """Appends these bytes: all of them, or none and OSError is raised."""
         if self.fault:
             raise OSError(self.fault.errno, f"{self.path.name} could not be synced: {self.fault.strerror}")
         files, size = self._files, self._size
@@ -142,6 +151,8 @@ class SegmentFile:
         files.on_written(self)
 
     def read(self, position: int, size: int) -> bytes:
+        """Reads up to `size` bytes at this position; fewer at the end of the segment. Raises CorruptSegment if the file
+        is shorter than the segment."""
         size = min(size, self._size - position)
         if size <= 0:
             return b""
@@ -152,20 +163,22 @@ class SegmentFile:
         return content
 
     def cut_torn_tail(self) -> None:
-        """Cuts off a torn write. Raises OSError."""
+        """Cuts off what a failed write left behind the end. Raises OSError."""
         self._files.filesystem.truncate(self._files.descriptor(self), self._size)
         self._files.torn.pop(self, None)
 
     def truncate(self, size: int) -> None:
+        """Cuts the file to this size in bytes."""
         self._files.filesystem.truncate(self._files.descriptor(self), size)
         self._size = size
         self._files.on_written(self)
 
     def close(self) -> None:
+        """Closes the file; its next use opens it again."""
         self._files.close_descriptor(self)
 
     def delete(self) -> None:
-        """Deletes the file too. A failure is only logged: the file does no harm but to take disk space."""
+        """Deletes the file and its siblings. A failure is only logged: the file does no harm but to take disk space."""
         self._files.close_descriptor(self)
         self._files.forget(self)
         for path in (self.path, *map(self.path.with_suffix, self._siblings)):
@@ -185,7 +198,7 @@ class SegmentFile:
         return None
 
     def note_renamed(self, path: Path, siblings: tuple[str, ...] = ()) -> None:
-        """Notes that the file has another name now."""
+        """Notes that the file has another name now. `siblings` are the suffixes of files that are deleted with it."""
         self.path = path
         self._siblings = siblings
 

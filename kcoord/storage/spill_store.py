@@ -27,7 +27,8 @@ MEMORY_BYTES = 8 << 20
 
 
 class SpillStores:
-    """Makes stores, and counts the memory and the files that they use together."""
+    """Creates the stores of segments of a server without a data folder, and limits the memory and the files that they
+    use together."""
 
     def __init__(self, *, most_files: int, tail_bytes: int = TAIL_BYTES, memory_bytes: int = MEMORY_BYTES) -> None:
         self.tail_bytes = tail_bytes
@@ -38,13 +39,16 @@ class SpillStores:
         self._is_failing = False
 
     def make(self) -> "SpillStore":
+        """Creates the empty store of a segment."""
         return SpillStore(self)
 
     @property
     def may_open(self) -> bool:
+        """Whether fewer temporary files are open than the stores together may have."""
         return self.open_files < self._most_files
 
     def open(self) -> FileIO:
+        """Opens a temporary file for a store that outgrows its share of memory."""
         from tempfile import TemporaryFile  # Imported with the first file: many servers never need one.
 
         opened = TemporaryFile(prefix="kcoord-", buffering=0)  # noqa: SIM115
@@ -53,18 +57,21 @@ class SpillStores:
         return opened
 
     def on_failed(self, error: OSError) -> None:
+        """Logs that writing or reading a file has failed, once until it works again."""
         if not self._is_failing:
             log.warning("storage failing error=%r", str(error))
         self._is_failing = True
 
     def on_written(self) -> None:
+        """Logs that writing works again, if it had failed."""
         if self._is_failing:
             log.warning("storage works again")
         self._is_failing = False
 
 
 class SpillStore:
-    """A segment's store that ends with the process. It implements kcoord.broker.log.storage.Store."""
+    """The bytes of one segment of a server without a data folder: its end is in memory, what is before it in a nameless
+    temporary file. Implements kcoord.broker.log.storage.Store."""
 
     __slots__ = ("_file", "_stores", "_tail", "_written")
 
@@ -76,9 +83,11 @@ class SpillStore:
 
     @property
     def size(self) -> int:
+        """The size of the segment in bytes."""
         return self._written + len(self._tail)
 
     def append(self, content: bytearray) -> None:
+        """Appends these bytes: all of them, or none and OSError is raised."""
         if not self._has_room_for(content):
             self._write(self._tail)
             self._cut_tail(0)
@@ -89,6 +98,7 @@ class SpillStore:
         self._stores.buffered_bytes += len(content)
 
     def read(self, position: int, size: int) -> bytes:
+        """Reads up to `size` bytes at this position; fewer at the end of the segment."""
         end = min(position + size, self.size)
         if position >= self._written:
             return self._read_tail(position, end)
@@ -97,6 +107,7 @@ class SpillStore:
         return self._read_file(position, self._written) + self._read_tail(self._written, end)
 
     def truncate(self, size: int) -> None:
+        """Cuts the segment to this size in bytes."""
         if size < self._written:
             assert self._file
             self._file.truncate(size)
@@ -104,6 +115,7 @@ class SpillStore:
         self._cut_tail(max(0, size - self._written))
 
     def close(self) -> None:
+        """Drops the content, and closes the temporary file, which frees its disk space."""
         self._cut_tail(0)
         if self._file:
             self._file.close()
@@ -112,6 +124,7 @@ class SpillStore:
         self._written = 0
 
     def delete(self) -> None:
+        """Closes the store: nothing of it remains on the disk."""
         self.close()
 
     def _has_room_for(self, content: bytearray) -> bool:

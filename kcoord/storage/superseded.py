@@ -31,7 +31,8 @@ class _BatchEntry:
 
 
 class CommitSeries:
-    """The commits to one set of partitions. Each commit is in one batch, completely."""
+    """The repeated commits of one member to one set of partitions, each of which replaces the one before it.
+    `last_batch` is the batch in `__consumer_offsets` that has the last one."""
 
     __slots__ = ("count", "last_batch")
 
@@ -42,27 +43,29 @@ class CommitSeries:
 
 
 class BatchWithSeries(Protocol):
-    """A batch that is about to be written."""
+    """A batch of `__consumer_offsets` that is about to be written, as the index of superseded batches sees it."""
 
     @property
     def count(self) -> int:
-        """How many records it holds."""
+        """How many records the batch holds."""
 
     @property
     def series(self) -> Sequence[CommitSeries]:
-        """The series of its commits, for those that have one."""
+        """The series of the repeated commits in the batch; other records have none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchesToRead:
-    """The batches of a log to read: all that begin before an offset, and behind it the listed ones."""
+    """Which batches of a log a compaction must read: all that begin before the offset `all_before`, and behind it those
+    with these base offsets."""
 
     all_before: int
     base_offsets: Sequence[int]  # In ascending order.
 
 
 class SupersededBatches:
-    """The index of one partition."""
+    """The index of the superseded batches of one partition of `__consumer_offsets`: those whose commits were all
+    replaced by later ones, so that compaction can drop them without reading them."""
 
     def __init__(self) -> None:
         self._start = self._end = 0  # The index knows the batches between these offsets.
@@ -71,13 +74,14 @@ class SupersededBatches:
         self._other = array("q")  # Base offsets of batches with other records in them, in ascending order.
 
     def to_read(self, end_offset: int) -> BatchesToRead:
-        """Returns the batches that are not known to be superseded, of a log that ends at this offset."""
+        """Returns which batches of the partition's log a compaction must read: all that are not known to be superseded.
+        `end_offset` is that of the log; if it is not the one known here, all batches are returned."""
         if end_offset != self._end:  # Another writer has appended to the log.
             return BatchesToRead(all_before=end_offset, base_offsets=())
         return BatchesToRead(all_before=self._start, base_offsets=sorted([*self._live, *self._other]))
 
     def on_written(self, batches: Iterable[BatchWithSeries], base_offset: int) -> None:
-        """Notes that these batches were appended at this offset."""
+        """Adds batches that were appended to the log, the first of them at this offset."""
         if base_offset != self._end or len(self._live) + len(self._other) > _MOST_BATCHES:
             self._start = base_offset
             self._live.clear()
@@ -88,7 +92,7 @@ class SupersededBatches:
         self._end = base_offset
 
     def forget_before(self, offset: int) -> None:
-        """Drops batches before this offset, which were deleted or compacted."""
+        """Drops batches before this offset from the index, because they were deleted or compacted."""
         self._start = max(self._start, offset)
         self._live = {base: each for base, each in self._live.items() if base >= offset}
         del self._other[: bisect_left(self._other, offset)]

@@ -46,7 +46,8 @@ Folders = dict[str, dict[int, LogDir]]  # By topic and partition.
 
 
 def load_topics(cluster: Cluster, data_dir: DataDir, fresh_topic_id: Callable[[], UUID], now_ms: int) -> None:
-    """Adds the folder's topics to the cluster. Raises BadDataDir."""
+    """Adds the topics of the data folder to the cluster when the server starts, opening their logs; folders that a
+    Kafka broker has left are adopted as topics. Raises BadDataDir."""
     try:
         data_dir.delete_leftovers()
         folders = _log_folders(data_dir)

@@ -30,12 +30,13 @@ _FORMAT: Final = {"kcoord": "topics/v1"}
 
 
 class BadTopicsFile(CorruptData, ValueError):
-    """The file exists, and is malformed."""
+    """Raised when the file of topics, `kcoord-topics.jsonl`, is malformed."""
 
 
 @dataclass(slots=True, kw_only=True)
 class StoredState:
-    """The state that the lines add up to."""
+    """The contents of the file of topics: the topics by id, the ids of deleted ones, and the producer id below which
+    all may have been handed out."""
 
     topics: dict[UUID, StoredTopic] = field(default_factory=dict)
     deleted: set[UUID] = field(default_factory=set)
@@ -43,6 +44,9 @@ class StoredState:
 
 
 class TopicsFile:
+    """The file `kcoord-topics.jsonl` in the data folder, which stores what Kafka has in its metadata log: the topics,
+    and the producer ids that were handed out. A line is appended for each change."""
+
     def __init__(self, folder: Path, files: SegmentFiles) -> None:
         """Reads and writes nothing before `open`."""
         self._path = folder / NAME
@@ -52,10 +56,12 @@ class TopicsFile:
 
     @property
     def exists(self) -> bool:
+        """Whether the file exists."""
         return self._path.exists()
 
     def open(self) -> StoredState:
-        """Reads the file and rewrites it without outdated lines. Raises BadTopicsFile, OSError."""
+        """Reads the file, rewrites it without outdated lines, and returns its contents. Raises BadTopicsFile,
+        OSError."""
         stored = _read(self._path) if self.exists else StoredState()
         content = _lines(_FORMAT, {"producer_ids": stored.producer_ids}, *map(_topic_line, stored.topics.values()))
         content += _lines(*({"deleted": topic_id_text(topic_id)} for topic_id in stored.deleted))
@@ -64,17 +70,20 @@ class TopicsFile:
         return stored
 
     def persist_topic(self, topic: StoredTopic) -> None:
+        """Appends a line with a created or changed topic. Raises OSError."""
         self._size_before = self._store.size
         self._store.append(_lines(_topic_line(topic)))
 
     def revert_topic(self) -> None:
-        """Removes the topic that was persisted last. It needs no disk space."""
+        """Removes the line of the topic that was persisted last. It needs no disk space."""
         self._store.truncate(self._size_before)
 
     def forget_topic(self, topic_id: UUID) -> None:
+        """Appends a line by which this topic is deleted. Raises OSError."""
         self._store.append(_lines({"deleted": topic_id_text(topic_id)}))
 
     def persist_producer_ids(self, end: int) -> None:
+        """Appends a line by which all producer ids below `end` may have been handed out. Raises OSError."""
         self._store.append(_lines({"producer_ids": end}))
 
 

@@ -16,7 +16,9 @@ def choose_cluster(
     properties: Mapping[str, str] | None = None,
     advertised: Mapping[int, str] | None = None,
 ) -> Cluster:
-    """Returns a cluster, not started yet, of the kind that KCOORD_TEST_BOOTSTRAP and KCOORD_TEST_KAFKA name."""
+    """Returns a real Kafka cluster for tests, not started yet, of the kind that KCOORD_TEST_BOOTSTRAP and
+    KCOORD_TEST_KAFKA name: an existing one, one from jars or one in Docker. `advertised` is host:port by node, for a
+    proxy in front."""
     if bootstrap := os.environ.get("KCOORD_TEST_BOOTSTRAP"):
         return ExistingCluster(bootstrap, brokers=brokers, properties=properties, advertised=advertised)
     match os.environ.get("KCOORD_TEST_KAFKA", "jars"):

@@ -16,7 +16,7 @@ from .errors import NotOurClusterError, NotReadyError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Broker:
-    """A broker of a local cluster, at the time of asking."""
+    """A broker of a local Kafka cluster, as it was when `Cluster.brokers` was called."""
 
     node: int
     port: int
@@ -27,7 +27,8 @@ class Broker:
 
 
 class Cluster(ABC):
-    """A running Kafka; its brokers are numbered from 1."""
+    """A real Kafka cluster for tests, as a context manager that starts and stops it; its brokers are numbered from 1.
+    Subclasses run it from jars or in Docker, or use an existing one."""
 
     @property
     @abstractmethod
@@ -91,17 +92,21 @@ class ExistingCluster(Cluster):
 
     @property
     def bootstrap(self) -> str:
+        """The bootstrap servers that were given."""
         return self._bootstrap
 
     @property
     def brokers(self) -> tuple[Broker, ...]:
+        """Raises NotOurClusterError: the brokers' processes cannot be seen."""
         raise self._refusal("does not show the process ids, logs and data dirs of its brokers")
 
     @property
     def is_running(self) -> bool:
+        """True: the cluster runs as long as the tests do."""
         return True
 
     def start(self) -> Self:
+        """Waits until the cluster's brokers answer; it runs already."""
         wait_for_metadata(self._bootstrap, brokers=self._wanted_brokers, deadline=time.monotonic() + 10)
         return self
 
@@ -109,12 +114,15 @@ class ExistingCluster(Cluster):
         """Leaves the cluster running, as it was found."""
 
     def kill(self, node: int) -> None:
+        """Raises NotOurClusterError: the brokers may not be killed."""
         raise self._refusal(f"has a broker {node} that is not ours to kill")
 
     def restart(self, node: int) -> None:
+        """Raises NotOurClusterError: the brokers may not be restarted."""
         raise self._refusal(f"has a broker {node} that is not ours to restart")
 
     def log_tail(self) -> str:
+        """Returns an empty text, since the brokers' logs cannot be read."""
         return ""
 
     def _refusal(self, why: str) -> NotOurClusterError:
@@ -125,7 +133,7 @@ class ExistingCluster(Cluster):
 
 
 def no_check() -> None:
-    """Checks nothing, for clusters whose processes cannot be seen."""
+    """Does nothing: the default `check` of wait_for_metadata, for clusters whose processes cannot be seen."""
 
 
 def wait_for_metadata(
@@ -137,6 +145,7 @@ def wait_for_metadata(
     check: Callable[[], None] = no_check,
 ) -> None:
     """Waits until the broker at this address reports so many live brokers: an open port alone serves nothing yet.
+    Raises NotReadyError at the monotonic instant `deadline`.
 
     The cluster's id is compared because another process may have taken the port. `check` raises if waiting is
     pointless.

@@ -11,7 +11,8 @@ from .process import CapturedProcess
 
 
 class CommandProcess:
-    """A running command. In its `with` block it has started, and `bootstrap` is the address for clients."""
+    """A running `kcoord serve` or `kcoord proxy` as a subprocess, as a context manager that starts and stops it.
+    `bootstrap` is the address for clients, empty before it has started."""
 
     def __init__(self, command: Sequence[str], *, name: str, ready: str, start_timeout: float) -> None:
         """`ready` is a text in the line of JSON that announces that the command is ready."""
@@ -26,15 +27,17 @@ class CommandProcess:
 
     @property
     def pid(self) -> int:
+        """The process id of the command; it must have been started."""
         assert self._process, f"{self._name} has not been started"
         return self._process.pid
 
     @property
     def is_running(self) -> bool:
+        """Whether the command was started and has not ended."""
         return self._process is not None and self._process.exit_code is None
 
     def start(self) -> Self:
-        """Starts the command and waits until it is ready; does nothing if it was started already."""
+        """Starts the command and waits until it prints that it is ready; does nothing if it was started already."""
         if self._process:
             return self
         self._process = CapturedProcess(self._command, name=self._name)
@@ -46,21 +49,21 @@ class CommandProcess:
         return self
 
     def stop(self) -> None:
-        """Stops it as an operator would; may be called again."""
+        """Stops the command by SIGTERM, as an operator would; may be called again."""
         if self._process:
             self._process.stop()
 
     def kill(self) -> None:
-        """Kills it by SIGKILL, as a power cut would."""
+        """Kills the command by SIGKILL, as a power cut would."""
         if self._process:
             self._process.kill()
 
     def log(self) -> str:
-        """Returns what it has logged so far, also after stop()."""
+        """Returns what the command has logged to stderr so far, also after stop()."""
         return self._process.stderr() if self._process else ""
 
     def log_tail(self) -> str:
-        """Returns the last lines that it logged."""
+        """Returns the last lines that the command logged to stderr."""
         return tail(self.log(), 100)
 
     def __enter__(self) -> Self:

@@ -24,7 +24,8 @@ CONTROLLER_PORT = 19093
 
 
 class DockerCluster(Cluster):
-    """Brokers in containers on their own network; each one's client port is the same inside and outside."""
+    """A real Kafka cluster for tests in Docker containers on their own network; each broker's client port is the same
+    inside and outside."""
 
     def __init__(
         self,
@@ -47,10 +48,12 @@ class DockerCluster(Cluster):
 
     @property
     def bootstrap(self) -> str:
+        """The bootstrap servers for clients: host:port,host:port."""
         return ",".join(f"{self._docker_host}:{spec.client_port}" for spec in self._specs)
 
     @property
     def brokers(self) -> tuple[Broker, ...]:
+        """Raises NotOurClusterError: what is in containers cannot be seen."""
         raise NotOurClusterError(
             "the process ids, logs and data dirs of brokers in containers are out of reach: "
             "unset KCOORD_TEST_KAFKA to run Kafka from its jars"
@@ -58,9 +61,11 @@ class DockerCluster(Cluster):
 
     @property
     def is_running(self) -> bool:
+        """Whether the containers were started and not stopped."""
         return bool(self._containers)
 
     def start(self) -> Self:
+        """Starts the containers and waits until the brokers serve; does nothing if they run already."""
         if self.is_running:
             return self
         self._docker_host = docker_host()
@@ -74,6 +79,7 @@ class DockerCluster(Cluster):
         return self
 
     def stop(self) -> None:
+        """Stops the containers and removes their network."""
         if self._containers:
             self._final_log = self.log_tail()
         for container in self._containers.values():
@@ -84,13 +90,16 @@ class DockerCluster(Cluster):
             self._network = None
 
     def kill(self, node: int) -> None:
+        """Kills the broker's container by SIGKILL."""
         self._containers[node].get_wrapped_container().kill()
 
     def restart(self, node: int) -> None:
+        """Restarts the broker's container, and waits until all brokers that run serve."""
         self._containers[node].get_wrapped_container().restart()
         self._wait_until_ready([spec for spec in self._specs if self._is_up(spec.node)])
 
     def log_tail(self) -> str:
+        """Returns the last lines of the containers' logs."""
         if not self._containers:
             return self._final_log
         return "\n\n".join(_log_tail(node, container) for node, container in self._containers.items())
@@ -125,7 +134,8 @@ class DockerCluster(Cluster):
 
 
 def container_specs(brokers: int, docker_host: str, advertised: Mapping[int, str]) -> list[BrokerSpec]:
-    """Returns brokers that reach each other by name, and that clients reach by the Docker host's ports."""
+    """Returns the addresses and ports of so many brokers in containers, which reach each other by name, and which
+    clients reach by the Docker host's ports. `advertised` is host:port by node."""
     return [
         BrokerSpec(
             node=node,
@@ -143,13 +153,15 @@ def container_specs(brokers: int, docker_host: str, advertised: Mapping[int, str
 def container_environment(
     spec: BrokerSpec, specs: Sequence[BrokerSpec], cluster_id: str, overrides: Mapping[str, str]
 ) -> dict[str, str]:
-    """Returns all variables that the image needs: given any property, it ignores its own defaults."""
+    """Returns the environment variables of a broker's container, with all its server properties: given any property,
+    the image ignores its own defaults."""
     properties = server_properties(spec, specs, log_dirs=DATA_DIR, overrides=overrides)
     return {"CLUSTER_ID": cluster_id, **to_environment(properties)}
 
 
 def docker_host() -> str:
-    """Returns the host of the engine's published ports. Raises MissingProgramError if no engine answers."""
+    """Returns the host at which clients reach the published ports of containers. Raises MissingProgramError if no
+    Docker engine answers."""
     # Without an engine its client leaves a socket open: collecting it here keeps the warning out of later tests.
     with warnings.catch_warnings(action="ignore", category=ResourceWarning):
         try:

@@ -13,7 +13,7 @@ _IN_TESTS: Final = {"group.initial.rebalance.delay.ms": "0"}
 
 
 class EmbeddedCluster(CommandProcess):
-    """kcoord's own coordinator and topics, as a context manager.
+    """kcoord's own cluster for tests, `kcoord serve` as a subprocess, as a context manager.
 
     with EmbeddedCluster(topics={"orders": 3}, settings={"num.partitions": "6"}) as cluster: ...
     """
@@ -49,7 +49,8 @@ def serve_command(
     data_dir: Path | None = None,
     fsync: bool = False,
 ) -> list[str]:
-    """Returns the command line; when the command is ready it prints one line of JSON with its address."""
+    """Returns the command line of `kcoord serve` on a free port; when the command is ready it prints one line of JSON
+    with its address. `topics` are partition counts by name, `settings` Kafka's broker properties."""
     command = [sys.executable, "-m", "kcoord.commands", "serve", "--listen", "127.0.0.1:0", "--brokers", str(brokers)]
     for topic, partitions in topics.items():
         command += ["--topic", f"{topic}:{partitions}"]

@@ -40,7 +40,7 @@ rootLogger.appenderRef.stderr.ref = stderr
 
 
 def kafka_jvm() -> Jvm:
-    """Returns a JVM with Kafka on its class path, prepared on first use."""
+    """Returns a JVM with Kafka's jars on its class path; the first use fetches them by Maven."""
     java = find_java()
     folder = resolve()
     jars = tuple(sorted(folder.joinpath("libs").glob("*.jar")))
@@ -48,7 +48,7 @@ def kafka_jvm() -> Jvm:
 
 
 def resolve() -> Path:
-    """Returns the folder with Kafka's jars in libs/; fetches them if they are not cached."""
+    """Returns the folder with Kafka's jars in libs/; fetches them by Maven if they are not cached."""
     folder = kafka_folder()
     if folder.exists():
         return folder
@@ -59,13 +59,14 @@ def resolve() -> Path:
 
 
 def kafka_folder() -> Path:
-    """Returns the cache folder of this pom's jars."""
+    """Returns the path of the cache folder for Kafka's jars, whose name has a hash of the Maven pom."""
     fingerprint = hashlib.sha256((POM + LOG_CONFIG).encode()).hexdigest()
     return cache_folder() / f"{KAFKA_VERSION}-{fingerprint[:12]}"
 
 
 def main() -> int:
-    """Prepares everything and prints in one line what was done."""
+    """Fetches Kafka's jars ahead of the tests (`python -m kcoord.testing.jars`), prints in one line what was done, and
+    returns the exit code."""
     started = time.monotonic()
     try:
         java = find_java()

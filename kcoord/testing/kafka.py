@@ -23,7 +23,8 @@ STOP_GRACE = 2.0
 
 
 class KafkaCluster(Cluster):
-    """Brokers that are also the controllers, as a context manager.
+    """A real Kafka cluster for tests, run from Kafka's jars on free loopback ports, as a context manager. The brokers
+    are also the controllers.
 
     with KafkaCluster(brokers=3, properties={"group.max.size": "4"}) as kafka: ...
     """
@@ -58,21 +59,26 @@ class KafkaCluster(Cluster):
 
     @property
     def bootstrap(self) -> str:
+        """The bootstrap servers for clients: host:port,host:port."""
         return ",".join(node.spec.client_address for node in self._nodes)
 
     def bootstrap_of(self, listener: str) -> str:
-        """Returns host:port,host:port of one of the further listeners."""
+        """Returns the bootstrap servers, host:port,host:port, of one of the listeners that the cluster was given in
+        addition to the default one."""
         return ",".join(f"{node.spec.host}:{node.spec.listeners[listener].port}" for node in self._nodes)
 
     @property
     def brokers(self) -> tuple[Broker, ...]:
+        """The brokers with their process ids, ports, logs and data dirs."""
         return tuple(_broker(node) for node in self._nodes)
 
     @property
     def is_running(self) -> bool:
+        """Whether start() was called and stop() was not."""
         return self._folder is not None
 
     def start(self) -> Self:
+        """Starts the brokers and waits until they serve; does nothing if they run already."""
         if self.is_running:
             return self
         jvm = kafka_jvm()
@@ -82,6 +88,7 @@ class KafkaCluster(Cluster):
         return self._start_on_new_ports(jvm)
 
     def stop(self) -> None:
+        """Stops the brokers and deletes their folder, unless KCOORD_TEST_KEEP=1; may be called again."""
         if not self._folder:
             return
         # All at once: a single broker would wait for the quorum to accept its shutdown.
@@ -96,9 +103,11 @@ class KafkaCluster(Cluster):
         self._folder = None
 
     def kill(self, node: int) -> None:
+        """Kills one broker by SIGKILL."""
         self._node(node).kill()
 
     def restart(self, node: int) -> None:
+        """Starts a broker again, on the same port with the same data, and waits until it serves."""
         restarted = self._node(node)
         restarted.stop(grace=RESTART_GRACE)
         running = [each for each in self._nodes if each.pid]
@@ -106,6 +115,7 @@ class KafkaCluster(Cluster):
         self._wait_until_ready([*running, restarted])
 
     def log_tail(self) -> str:
+        """Returns the last lines of the brokers' logs."""
         if not self._folder:
             return self._final_log
         return "\n\n".join(node.log_tail() for node in self._nodes)
@@ -164,7 +174,7 @@ class KafkaCluster(Cluster):
 
 
 def new_cluster_id() -> str:
-    """Returns 22 characters that Kafka reads as the base64 of a UUID."""
+    """Returns a fresh cluster id: 22 characters that Kafka reads as the base64 of a UUID."""
     return f"kcoord-{uuid.uuid4().hex[:14]}A"
 
 

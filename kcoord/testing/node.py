@@ -21,7 +21,7 @@ STARTED = "Kafka Server started"  # the last line of a start that succeeded
 
 
 class Node:
-    """A broker that can be started, killed and started again in the same folder."""
+    """One broker process of a KafkaCluster, which can be started, killed and started again in the same folder."""
 
     def __init__(self, jvm: Jvm, spec: BrokerSpec, folder: Path, *, flags: Sequence[str] = QUICK_FLAGS) -> None:
         self.spec = spec
@@ -35,33 +35,35 @@ class Node:
 
     @property
     def pid(self) -> int | None:
-        """The process id; None while it is down."""
+        """The broker's process id; None while it is down."""
         return self._process.pid if self._process and self._process.poll() is None else None
 
     def prepare(self, specs: Sequence[BrokerSpec], overrides: Mapping[str, str]) -> None:
-        """Writes its properties and makes its folders."""
+        """Writes the broker's server properties and makes its folders. `specs` are all brokers of the cluster."""
         self.folder.joinpath("tmp").mkdir(parents=True)
         properties = server_properties(self.spec, specs, log_dirs=str(self.data_dir), overrides=overrides)
         self._properties_path.write_text(to_text(properties))
 
     def format(self, cluster_id: str, *, scram_users: Sequence[str] = ()) -> None:
-        """Begins to format its data dir with the cluster's id and users; formatted() waits for the end."""
+        """Begins to format the broker's data dir with kafka-storage; formatted() waits for the end. Users are written
+        as its --add-scram takes them."""
         users = [f"--add-scram={user}" for user in scram_users]
         where = ["-c", str(self._properties_path)]
         self._run("kafka.tools.StorageTool", "format", f"--cluster-id={cluster_id}", *users, *where)
 
     def formatted(self) -> None:
-        """Waits for format(). StartError shows its output, such as a property that Kafka refuses."""
+        """Waits for the end of format(). Raises StartError with its output, such as a property that Kafka refuses."""
         assert self._process, "format() comes first"
         if exit_code := self._process.wait():
             raise StartError(f"{self.name} could not format its data dir (exit code {exit_code})\n{self.log_tail()}")
 
     def start(self) -> None:
+        """Starts the broker process, without waiting until it serves."""
         self._run("kafka.Kafka", str(self._properties_path))
 
     @property
     def has_started(self) -> bool:
-        """Whether all of its listeners are open.
+        """Whether all listeners of the broker are open, by its log.
 
         An answer does not show that: a broker joins the cluster, and one listener serves, while another still fails to
         open.
@@ -69,7 +71,7 @@ class Node:
         return STARTED in self._log_since_start()
 
     def check(self) -> None:
-        """Raises StartError, with the tail of the log, if the broker has ended."""
+        """Raises StartError, with the tail of the log, if the broker process has ended."""
         assert self._process, "start() comes first"
         exit_code = self._process.poll()
         if exit_code is None:
@@ -78,25 +80,28 @@ class Node:
         raise kind(f"{self.name} ended with exit code {exit_code} while it was starting\n{self.log_tail()}")
 
     def kill(self) -> None:
-        """Kills it by SIGKILL, as a power cut would."""
+        """Kills the broker process by SIGKILL, as a power cut would."""
         assert self._process, "start() comes first"
         self._process.kill()
         self._process.wait()
 
     def terminate(self) -> None:
-        """Asks it to shut down, without waiting."""
+        """Sends the broker process SIGTERM, without waiting."""
         if self._process and self._process.poll() is None:
             self._process.terminate()
 
     def stop(self, *, grace: float) -> None:
+        """Shuts the broker process down, and kills it if it has not ended after `grace` seconds."""
         if self._process:
             process.stop(self._process, grace=grace)
 
     def log_tail(self) -> str:
+        """Returns the last lines of the broker's log."""
         return f"the end of {self.log_path} (KCOORD_TEST_KEEP=1 keeps it):\n{tail(self._log_text())}"
 
     @property
     def name(self) -> str:
+        """The broker's name in error messages."""
         return f"Kafka broker {self.spec.node}"
 
     @property
@@ -121,7 +126,8 @@ class Node:
 def choose_broker_specs(
     brokers: int, advertised: Mapping[int, str], listeners: Mapping[str, str] | None = None
 ) -> list[BrokerSpec]:
-    """Chooses free loopback ports for so many brokers, numbered from 1; further listeners are protocols by name."""
+    """Chooses free loopback ports for so many brokers, numbered from 1, and returns their addresses. `advertised` is
+    host:port by node, `listeners` are security protocols of further listeners by name."""
     more = listeners or {}
     ports = iter(free_ports((3 + len(more)) * brokers))
     specs = []
@@ -142,7 +148,7 @@ def choose_broker_specs(
 
 
 def free_ports(count: int) -> list[int]:
-    """Returns ports that nobody listens on now."""
+    """Returns so many loopback ports that nobody listens on now."""
     candidates = random.sample(PORTS, len(PORTS))
     free = (port for port in candidates if _is_free(port))
     return list(itertools.islice(free, count))

@@ -92,22 +92,24 @@ def kcoord_proxy_factory(pytestconfig: pytest.Config) -> "Iterator[Callable[...,
 
 
 def pytest_report_header() -> str | None:
+    """Pytest hook: returns a notice for the head of the run if the tests against a real Kafka are left out."""
     return SKIP_NOTICE if _without_kafka() else None
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Pytest hook: writes a notice at the end of the run if the tests against a real Kafka were left out."""
     if _without_kafka():
         terminalreporter.write_line(SKIP_NOTICE, yellow=True)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Forgets the clusters that earlier tests have stopped: their logs do not concern this test."""
+    """Pytest hook: forgets the clusters that earlier tests have stopped, since their logs do not concern this test."""
     _forget_stopped(item.config.stash.get(_opened, []))
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Attaches the clusters' logs to the report of a test that asked for one and failed."""
+    """Pytest hook: attaches the logs of running clusters to the report of a test that used one and failed."""
     report = yield
     if report.failed and CLUSTER_FIXTURES.intersection(getattr(item, "fixturenames", ())):
         for cluster in item.config.stash.get(_opened, []):

@@ -39,7 +39,7 @@ def spawn(
     stderr: IO[bytes],
     folder: Path | None = None,
 ) -> subprocess.Popen[bytes]:
-    """Starts a command (an absolute path first) that dies with this process."""
+    """Starts a command (an absolute path first) as a child process that is killed when this process dies."""
     return subprocess.Popen(  # noqa: S603
         [*_launcher(), *command],
         cwd=folder,
@@ -52,7 +52,7 @@ def spawn(
 
 
 def stop(process: subprocess.Popen[bytes], *, grace: float) -> None:
-    """Asks the process to end, and kills it if it has not ended in time."""
+    """Sends the process SIGTERM, and kills it if it has not ended after `grace` seconds."""
     if process.poll() is None:
         process.terminate()
         try:
@@ -66,7 +66,8 @@ def stop(process: subprocess.Popen[bytes], *, grace: float) -> None:
 
 
 class CapturedProcess:
-    """A running command whose output goes to files, so that it never waits for a reader."""
+    """A child process whose stdout and stderr go to files, so that it never waits for a reader; a context manager that
+    stops it."""
 
     def __init__(
         self,
@@ -90,41 +91,44 @@ class CapturedProcess:
 
     @property
     def pid(self) -> int:
+        """The process id of the command."""
         return self._process.pid
 
     @property
     def exit_code(self) -> int | None:
-        """None while it runs; a negative signal number if a signal ended it."""
+        """The exit code; None while the process runs; a negative signal number if a signal ended it."""
         return self._process.poll()
 
     def stdout(self) -> str:
-        """Returns what it has written so far, also after stop()."""
+        """Returns what the process has written to stdout so far, also after stop()."""
         return self._read("stdout")
 
     def stderr(self) -> str:
-        """Returns what it has written so far, also after stop()."""
+        """Returns what the process has written to stderr so far, also after stop()."""
         return self._read("stderr")
 
     def send(self, text: str) -> None:
-        """Writes to its standard input."""
+        """Writes to the standard input of the process."""
         assert self._process.stdin, "its standard input was given when it was started"
         self._process.stdin.write(text.encode())
         self._process.stdin.flush()
 
     def close_input(self) -> None:
-        """Closes its standard input."""
+        """Closes the standard input of the process."""
         assert self._process.stdin, "its standard input was given when it was started"
         self._process.stdin.close()
 
     def wait(self, timeout: float) -> int:
-        """Returns its exit code. Raises TimedOutError, with the end of its output, if it has not ended in time."""
+        """Waits until the process ends and returns its exit code. Raises TimedOutError, with the end of its output,
+        after `timeout` seconds."""
         try:
             return self._process.wait(timeout)
         except subprocess.TimeoutExpired:
             raise TimedOutError(f"{self.name} has not ended within {timeout:g} s\n{self.output_tail()}") from None
 
     def wait_for(self, text: str, *, timeout: float) -> str:
-        """Returns the first line of stdout with the text. Raises TimedOutError if it ends or the time is up."""
+        """Waits until the process has printed a line with this text to stdout, and returns the line. Raises
+        TimedOutError if the process ends first, or after `timeout` seconds."""
         deadline = time.monotonic() + timeout
         while True:
             has_ended = self.exit_code is not None
@@ -140,18 +144,18 @@ class CapturedProcess:
             time.sleep(0.02)
 
     def output_tail(self) -> str:
-        """Returns the last lines of its stdout and stderr."""
+        """Returns the last lines of the process's stdout and stderr."""
         return f"stdout:\n{tail(self.stdout(), 20)}\nstderr:\n{tail(self.stderr())}"
 
     def stop(self) -> None:
-        """Terminates it, or kills it after a grace period; may be called again."""
+        """Terminates the process, or kills it after a grace period; may be called again."""
         stop(self._process, grace=self._grace)
         if self._final is None:
             self._final = {"stdout": self.stdout(), "stderr": self.stderr()}
             self._folder.cleanup()
 
     def kill(self) -> None:
-        """Kills it by SIGKILL."""
+        """Kills the process by SIGKILL."""
         self._process.kill()
         self.stop()
 
@@ -180,6 +184,7 @@ class CapturedProcess:
 
 
 def temporary_folder() -> tempfile.TemporaryDirectory[str]:
+    """Returns a new temporary folder, which is deleted at the end of its `with` block."""
     return tempfile.TemporaryDirectory(prefix="kcoord-", ignore_cleanup_errors=True)
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listener:
-    """A further listener for clients, in addition to CLIENT."""
+    """A listener for clients that a test's broker has in addition to the one named CLIENT."""
 
     protocol: str
     """PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL."""
@@ -15,7 +15,7 @@ class Listener:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerSpec:
-    """Where one broker listens, and the address that it advertises to clients."""
+    """The ports of a test's broker, and the address that it advertises to clients."""
 
     node: int
     bind: str
@@ -31,21 +31,25 @@ class BrokerSpec:
 
     @property
     def client_address(self) -> str:
+        """The host:port at which the broker serves clients, without a proxy in front."""
         return f"{self.host}:{self.client_port}"
 
     @property
     def internal_address(self) -> str:
+        """The host:port at which the broker serves other brokers."""
         return f"{self.host}:{self.internal_port}"
 
     @property
     def controller_address(self) -> str:
+        """The host:port of the broker's controller."""
         return f"{self.host}:{self.controller_port}"
 
 
 def server_properties(
     spec: BrokerSpec, specs: Sequence[BrokerSpec], *, log_dirs: str, overrides: Mapping[str, str]
 ) -> dict[str, str]:
-    """Returns all properties of this broker; the overrides win."""
+    """Returns the server properties of this broker, for KRaft and for quick tests; the overrides win. `specs` are all
+    brokers of the cluster."""
     return {**_topology(spec, specs), "log.dirs": log_dirs, **_sizes(len(specs)), **overrides}
 
 

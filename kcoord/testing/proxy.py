@@ -10,7 +10,7 @@ _READY: Final = '"proxy/v1"'
 
 
 class ProxyProcess(CommandProcess):
-    """A proxy between clients and a cluster, as a context manager.
+    """`kcoord proxy` as a subprocess, between clients and the cluster `upstream`, as a context manager.
 
     with KafkaCluster(brokers=3) as kafka, ProxyProcess(kafka.bootstrap) as proxy: consume(proxy.bootstrap)
     """
@@ -22,6 +22,7 @@ class ProxyProcess(CommandProcess):
 
 
 def proxy_command(upstream: str, options: Sequence[str], listen: str = "127.0.0.1:0") -> list[str]:
-    """Returns the command line; when the command is ready it prints one line of JSON with its address."""
+    """Returns the command line of `kcoord proxy`; when the command is ready it prints one line of JSON with its
+    address."""
     command = [sys.executable, "-m", "kcoord.commands", "proxy", "--upstream", upstream, "--listen", listen]
     return [*command, *options, "-o", "json"]

@@ -27,7 +27,8 @@ SHORT_NAMES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolRun:
-    """The output of a tool. Some of Kafka's tools fail with exit code 0: check the text, too."""
+    """The output and the exit code of one of Kafka's Java tools. Some of these fail with exit code 0: check the text,
+    too."""
 
     stdout: str
     stderr: str
@@ -35,7 +36,8 @@ class ToolRun:
 
 
 class JavaTools:
-    """Kafka's tools of the resolved jars; the first use resolves them."""
+    """Runs Kafka's own command-line tools and Java clients, by short name ("consumer-groups") or class name; the first
+    use fetches Kafka's jars by Maven."""
 
     def __init__(self, jvm: Jvm | None = None) -> None:
         self._jvm = jvm or kafka_jvm()
@@ -48,13 +50,14 @@ class JavaTools:
         timeout: float = 60.0,
         flags: Sequence[str] = QUICK_FLAGS,
     ) -> ToolRun:
-        """Runs a tool to its end. Raises TimedOutError, with the output so far, if it takes longer."""
+        """Runs a tool to its end and returns its output; `input` is its standard input. Raises TimedOutError, with the
+        output so far, if it takes longer than `timeout` seconds."""
         with self._start(tool, arguments, stdin=input, flags=flags) as running:
             exit_code = running.wait(timeout)
             return ToolRun(stdout=running.stdout(), stderr=running.stderr(), exit_code=exit_code)
 
     def start(self, tool: str, *arguments: str | Path, flags: Sequence[str] = QUICK_FLAGS) -> CapturedProcess:
-        """Starts a tool that runs on, such as a consumer: use it in a `with`, which stops it."""
+        """Starts a tool that runs on, such as a consumer: use the returned process in a `with`, which stops it."""
         return self._start(tool, arguments, stdin=None, flags=flags)
 
     def _start(
@@ -66,7 +69,8 @@ class JavaTools:
 
 
 def main_class(tool: str) -> str:
-    """Returns the class of a short name; a class name (it has a dot) is returned unchanged."""
+    """Returns the Java class of a tool's short name, such as "topics"; a class name (it has a dot) is returned
+    unchanged."""
     if "." in tool:
         return tool
     if tool not in SHORT_NAMES:

@@ -22,7 +22,8 @@ _HOUR_MS = 3_600_000
 
 
 def produce(bootstrap: str, topic: str, count: int, first: int, last: int) -> None:
-    """Writes so many records as an idempotent producer, with times from so many to so many hours ago."""
+    """Writes `count` records to the topic as an idempotent producer, with timestamps from `first` hours ago to `last`
+    hours ago."""
     began = time.monotonic()
     now = time.time_ns() // 1_000_000
     producer, delivered = _producer(bootstrap)
@@ -37,7 +38,8 @@ def produce(bootstrap: str, topic: str, count: int, first: int, last: int) -> No
 
 
 def mirror(source: str, target: str, topic: str) -> None:
-    """Writes every record of a topic to the same partition of the other cluster, with its time."""
+    """Copies every record of a topic to the same partition of the other cluster, with its timestamp, as MirrorMaker
+    does."""
     producer, delivered = _producer(target)
     consumer = Consumer(
         {"bootstrap.servers": source, "group.id": "mirror", "enable.auto.commit": False, "enable.partition.eof": False}
@@ -71,7 +73,7 @@ def mirror(source: str, target: str, topic: str) -> None:
 
 
 def join(bootstrap: str, topic: str, group: str) -> None:
-    """Joins the group, and commits what was read, until a signal ends it."""
+    """Consumes the topic as a member of the group, and commits what it has read, until SIGTERM or SIGINT."""
     has_ended = threading.Event()
 
     def end(number: int, frame: FrameType | None) -> None:

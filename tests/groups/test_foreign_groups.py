@@ -5,6 +5,7 @@ import pytest
 from kcoord.errors import ErrorCode
 from kcoord.groups.foreign_groups import ForeignGroup, ForeignGroupState
 from kcoord.groups.records import (
+    ForeignGroupPart,
     ForeignGroupRecord,
     ForeignGroupTombstone,
     GroupDeleted,
@@ -12,7 +13,6 @@ from kcoord.groups.records import (
     GroupStored,
     OffsetDeleted,
     OffsetsStored,
-    Part,
     Record,
 )
 from tests.support.groups.scene import WALL_START_MS, Scene
@@ -24,34 +24,39 @@ CLASSIC = GroupStored(
 
 
 def stored(
-    part: Part, member_id: str = "", epoch: int = 0, *, kind: GroupKind = GroupKind.CONSUMER
+    part: ForeignGroupPart, member_id: str = "", epoch: int = 0, *, kind: GroupKind = GroupKind.CONSUMER
 ) -> ForeignGroupRecord:
     return ForeignGroupRecord("g", kind, _key(part, member_id), part, member_id, epoch)
 
 
-def deleted(part: Part, member_id: str = "", *, kind: GroupKind = GroupKind.CONSUMER) -> ForeignGroupTombstone:
+def deleted(
+    part: ForeignGroupPart, member_id: str = "", *, kind: GroupKind = GroupKind.CONSUMER
+) -> ForeignGroupTombstone:
     return ForeignGroupTombstone("g", kind, _key(part, member_id), part, member_id)
 
 
-def _key(part: Part, member_id: str) -> bytes:
+def _key(part: ForeignGroupPart, member_id: str) -> bytes:
     return f"{part} {member_id}".encode()
 
 
 def with_member(epoch: int = 2, *, kind: GroupKind = GroupKind.CONSUMER) -> list[Record]:
     """Returns the records of a group whose first member is reconciled."""
     return [
-        stored(Part.MEMBER, "m", kind=kind),
-        stored(Part.GROUP, epoch=epoch, kind=kind),
-        stored(Part.OTHER, "m", kind=kind),
-        stored(Part.TARGET, epoch=epoch, kind=kind),
-        stored(Part.CURRENT, "m", epoch, kind=kind),
+        stored(ForeignGroupPart.MEMBER, "m", kind=kind),
+        stored(ForeignGroupPart.GROUP, epoch=epoch, kind=kind),
+        stored(ForeignGroupPart.OTHER, "m", kind=kind),
+        stored(ForeignGroupPart.TARGET, epoch=epoch, kind=kind),
+        stored(ForeignGroupPart.CURRENT, "m", epoch, kind=kind),
     ]
 
 
 def without_member(*, kind: GroupKind = GroupKind.CONSUMER) -> list[Record]:
     """Returns the records of a group whose only member has left."""
-    went = [deleted(part, "m", kind=kind) for part in (Part.CURRENT, Part.OTHER, Part.MEMBER)]
-    return [*with_member(kind=kind), *went, stored(Part.GROUP, epoch=3, kind=kind)]
+    went = [
+        deleted(part, "m", kind=kind)
+        for part in (ForeignGroupPart.CURRENT, ForeignGroupPart.OTHER, ForeignGroupPart.MEMBER)
+    ]
+    return [*with_member(kind=kind), *went, stored(ForeignGroupPart.GROUP, epoch=3, kind=kind)]
 
 
 def recovered(*records: Record) -> Scene:
@@ -89,11 +94,11 @@ def test_what_is_asked_of_classic_groups_says_that_it_is_none() -> None:
 @pytest.mark.parametrize(
     ("record", "state"),
     [
-        (stored(Part.GROUP, epoch=3), ForeignGroupState.ASSIGNING),
-        (stored(Part.TARGET, epoch=3), ForeignGroupState.RECONCILING),
-        (stored(Part.MEMBER, "newcomer"), ForeignGroupState.RECONCILING),
-        (stored(Part.CURRENT, "m", 2)._replace(is_reconciled=False), ForeignGroupState.RECONCILING),
-        (stored(Part.OTHER, epoch=9), ForeignGroupState.STABLE),
+        (stored(ForeignGroupPart.GROUP, epoch=3), ForeignGroupState.ASSIGNING),
+        (stored(ForeignGroupPart.TARGET, epoch=3), ForeignGroupState.RECONCILING),
+        (stored(ForeignGroupPart.MEMBER, "newcomer"), ForeignGroupState.RECONCILING),
+        (stored(ForeignGroupPart.CURRENT, "m", 2)._replace(is_reconciled=False), ForeignGroupState.RECONCILING),
+        (stored(ForeignGroupPart.OTHER, epoch=9), ForeignGroupState.STABLE),
     ],
 )
 def test_its_state_is_told_from_the_epochs_of_group_target_and_members(
@@ -104,7 +109,7 @@ def test_its_state_is_told_from_the_epochs_of_group_target_and_members(
 
 
 def test_a_share_group_with_members_is_stable_whatever_its_epochs_are() -> None:
-    later = stored(Part.GROUP, epoch=9, kind=GroupKind.SHARE)
+    later = stored(ForeignGroupPart.GROUP, epoch=9, kind=GroupKind.SHARE)
     (line,) = recovered(*with_member(kind=GroupKind.SHARE), later).list_groups().groups
     assert line.group_state == "Stable"
 
@@ -153,7 +158,9 @@ def test_once_it_is_empty_it_can_be_deleted_and_every_key_of_it_is(kind: GroupKi
     assert scene.list_groups().groups == ()
     tombstones = scene.records[written:]
     keys = {record.key for record in tombstones if isinstance(record, ForeignGroupTombstone)}
-    assert keys == {_key(Part.GROUP, ""), _key(Part.TARGET, "")}, "those of the member are deleted already"
+    assert keys == {_key(ForeignGroupPart.GROUP, ""), _key(ForeignGroupPart.TARGET, "")}, (
+        "those of the member are deleted already"
+    )
     offsets = {(record.topic, record.partition) for record in tombstones if isinstance(record, OffsetDeleted)}
     assert offsets == {("t", 0), ("t", 1)}
     scene.restart()
@@ -165,7 +172,7 @@ def test_once_it_is_empty_it_can_be_deleted_and_every_key_of_it_is(kind: GroupKi
 def test_its_records_are_deleted_in_the_reverse_of_the_order_in_which_they_came() -> None:
     """The record of the group itself comes last, as from its coordinator."""
     other = ForeignGroup("g", GroupKind.CONSUMER)
-    records = [stored(Part.GROUP, epoch=1), stored(Part.TARGET, epoch=1)]
+    records = [stored(ForeignGroupPart.GROUP, epoch=1), stored(ForeignGroupPart.TARGET, epoch=1)]
     for record in records:
         other.replay(record)
     assert [record.key for record in other.tombstones()] == [record.key for record in reversed(records)]
@@ -190,7 +197,7 @@ def test_a_classic_group_that_was_converted_keeps_its_offsets() -> None:
 
 
 def test_a_group_that_was_converted_back_is_classic_again() -> None:
-    gone = [deleted(part) for part in (Part.TARGET, Part.GROUP)]
+    gone = [deleted(part) for part in (ForeignGroupPart.TARGET, ForeignGroupPart.GROUP)]
     scene = recovered(*without_member(), OFFSETS, *gone, CLASSIC)
     (line,) = scene.list_groups().groups
     assert (line.group_type, line.group_state) == ("classic", "Empty")
@@ -211,7 +218,7 @@ def test_whoever_joins_it_when_nobody_is_left_makes_it_a_classic_group_that_has_
     before = len(scene.records)
     assert scene.join().reply.error_code is ErrorCode.none
     deleted_keys = {record.key for record in scene.records[before:] if isinstance(record, ForeignGroupTombstone)}
-    assert deleted_keys == {_key(Part.GROUP, ""), _key(Part.TARGET, "")}
+    assert deleted_keys == {_key(ForeignGroupPart.GROUP, ""), _key(ForeignGroupPart.TARGET, "")}
     assert [group.group_type for group in scene.list_groups().groups] == ["classic"]
     assert scene.offset("t", 1).committed_offset == 8
     scene.restart()

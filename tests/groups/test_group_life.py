@@ -20,7 +20,7 @@ from kcoord.groups.coordinator import Coordinator
 from kcoord.groups.effects import Effects
 from kcoord.groups.records import CommitInfo
 from kcoord.groups.replies import JoinReply, SyncReply
-from kcoord.groups.requests import Commit, Heartbeat, Leaving
+from kcoord.groups.requests import Commit, Heartbeat, LeavingMember
 from tests.groups.witness import Witness
 from tests.support.groups import invariants
 from tests.support.groups.commits import Line, commit_of
@@ -172,7 +172,7 @@ class GroupLife(RuleBasedStateMachine):
     @rule(group_id=groups, leavers=st.lists(st.tuples(picks, st.booleans(), st.booleans()), max_size=3))
     def leave(self, group_id: str, leavers: list[tuple[int, bool, bool]]) -> None:
         leaving = [
-            Leaving(
+            LeavingMember(
                 member_id=self.pick(pick).member_id if by_id else "",
                 instance_id=self.pick(pick).instance_id if by_instance else None,
             )

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kcoord.groups.records import (
+    ForeignGroupPart,
     ForeignGroupRecord,
     ForeignGroupTombstone,
     GroupDeleted,
@@ -16,7 +17,6 @@ from kcoord.groups.records import (
     GroupStored,
     OffsetDeleted,
     OffsetsStored,
-    Part,
     StoredMember,
 )
 from kcoord.offsets_log.decoding import Fact, FactReader, Unreadable
@@ -188,22 +188,32 @@ def test_what_a_transaction_held_that_was_aborted_never_counts() -> None:
 @pytest.mark.parametrize(
     ("number", "key", "value", "expected"),
     [
-        (3, {"groupId": "g"}, {"epoch": 4}, (GroupKind.CONSUMER, Part.GROUP, "", 4)),
-        (4, {"groupId": "g"}, {}, (GroupKind.CONSUMER, Part.OTHER, "", 0)),
-        (5, {"groupId": "g", "memberId": "m"}, {}, (GroupKind.CONSUMER, Part.MEMBER, "m", 0)),
-        (6, {"groupId": "g"}, {"assignmentEpoch": 4}, (GroupKind.CONSUMER, Part.TARGET, "", 4)),
-        (7, {"groupId": "g", "memberId": "m"}, {}, (GroupKind.CONSUMER, Part.OTHER, "m", 0)),
-        (8, {"groupId": "g", "memberId": "m"}, {"memberEpoch": 4}, (GroupKind.CONSUMER, Part.CURRENT, "m", 4)),
-        (16, {"groupId": "g", "regularExpression": "t.*"}, {}, (GroupKind.CONSUMER, Part.OTHER, "", 0)),
-        (10, {"groupId": "g", "memberId": "m"}, {}, (GroupKind.SHARE, Part.MEMBER, "m", 0)),
-        (11, {"groupId": "g"}, {"epoch": 4}, (GroupKind.SHARE, Part.GROUP, "", 4)),
-        (15, {"groupId": "g"}, {}, (GroupKind.SHARE, Part.OTHER, "", 0)),
-        (17, {"groupId": "g"}, {"epoch": 4}, (GroupKind.STREAMS, Part.GROUP, "", 4)),
-        (22, {"groupId": "g", "memberId": "m"}, {"memberEpoch": 4}, (GroupKind.STREAMS, Part.CURRENT, "m", 4)),
+        (3, {"groupId": "g"}, {"epoch": 4}, (GroupKind.CONSUMER, ForeignGroupPart.GROUP, "", 4)),
+        (4, {"groupId": "g"}, {}, (GroupKind.CONSUMER, ForeignGroupPart.OTHER, "", 0)),
+        (5, {"groupId": "g", "memberId": "m"}, {}, (GroupKind.CONSUMER, ForeignGroupPart.MEMBER, "m", 0)),
+        (6, {"groupId": "g"}, {"assignmentEpoch": 4}, (GroupKind.CONSUMER, ForeignGroupPart.TARGET, "", 4)),
+        (7, {"groupId": "g", "memberId": "m"}, {}, (GroupKind.CONSUMER, ForeignGroupPart.OTHER, "m", 0)),
+        (
+            8,
+            {"groupId": "g", "memberId": "m"},
+            {"memberEpoch": 4},
+            (GroupKind.CONSUMER, ForeignGroupPart.CURRENT, "m", 4),
+        ),
+        (16, {"groupId": "g", "regularExpression": "t.*"}, {}, (GroupKind.CONSUMER, ForeignGroupPart.OTHER, "", 0)),
+        (10, {"groupId": "g", "memberId": "m"}, {}, (GroupKind.SHARE, ForeignGroupPart.MEMBER, "m", 0)),
+        (11, {"groupId": "g"}, {"epoch": 4}, (GroupKind.SHARE, ForeignGroupPart.GROUP, "", 4)),
+        (15, {"groupId": "g"}, {}, (GroupKind.SHARE, ForeignGroupPart.OTHER, "", 0)),
+        (17, {"groupId": "g"}, {"epoch": 4}, (GroupKind.STREAMS, ForeignGroupPart.GROUP, "", 4)),
+        (
+            22,
+            {"groupId": "g", "memberId": "m"},
+            {"memberEpoch": 4},
+            (GroupKind.STREAMS, ForeignGroupPart.CURRENT, "m", 4),
+        ),
     ],
 )
 def test_records_of_other_kinds_of_groups_are_known_by_their_keys(
-    number: int, key: dict[str, str], value: dict[str, Any], expected: tuple[GroupKind, Part, str, int]
+    number: int, key: dict[str, str], value: dict[str, Any], expected: tuple[GroupKind, ForeignGroupPart, str, int]
 ) -> None:
     kind, part, member_id, epoch = expected
     written = write_key(number, key)

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from kcoord.pipeline.decoding.row_filter import Wanted
+from kcoord.pipeline.decoding.row_filter import RowSelection
 from kcoord.pipeline.follow_folder import check_path, check_request_unchanged, check_unlocked, clear, locked
-from kcoord.pipeline.sources.live_plan import Choice
+from kcoord.pipeline.sources.live_plan import TopicSelection
 from kcoord.pipeline.sources.request_fingerprint import RequestChanged, fingerprint
 from kcoord.pipeline.tables import BadFolder, TablesFolder
 
@@ -100,7 +100,7 @@ def test_a_job_that_did_not_begin_leaves_nothing(out: TablesFolder) -> None:
 
 
 def test_another_question_than_that_of_the_checkpoint_is_refused_without_spark(out: TablesFolder) -> None:
-    everything, of_group, choice = Wanted(), Wanted(groups=("g",)), Choice()
+    everything, of_group, choice = RowSelection(), RowSelection(groups=("g",)), TopicSelection()
     check_request_unchanged(out, of_group, choice)
     make(out, *(f"_checkpoint/offsets/{name}" for name in ("9", "10", ".10.crc")))
     check_request_unchanged(out, of_group, choice)  # no offsets can be read here: the stream will check them
@@ -115,13 +115,13 @@ def test_another_question_than_that_of_the_checkpoint_is_refused_without_spark(o
 def test_tables_go_on_with_the_connector_that_they_were_begun_with(out: TablesFolder) -> None:
     make(out, "_checkpoint/offsets/0")
     assert out.path is not None
-    before = dict(fingerprint(Wanted(), Choice()))
+    before = dict(fingerprint(RowSelection(), TopicSelection()))
     for fingerprint_found in (before, {option: value for option, value in before.items() if option != "--connector"}):
         reached = {"cluster": "x", "asked": fingerprint_found, "logs": {}}
         (out.path / "_checkpoint" / "offsets" / "0").write_text(f"v1\n{{}}\n{json.dumps(reached)}")
-        check_request_unchanged(out, Wanted(), Choice())
+        check_request_unchanged(out, RowSelection(), TopicSelection())
         with pytest.raises(RequestChanged, match="begun without --connector, and this is with --connector spark-sql-"):
-            check_request_unchanged(out, Wanted(), Choice().without_groups())
+            check_request_unchanged(out, RowSelection(), TopicSelection().without_groups())
 
 
 def test_the_lock_goes_away_with_the_tables_that_are_replaced(out: TablesFolder) -> None:

@@ -11,7 +11,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from kcoord.admin.wire.fetching import Fetched
 from kcoord.pipeline.decoding.fetched import LogRange, RangeDecoder
-from kcoord.pipeline.decoding.row_filter import Wanted
+from kcoord.pipeline.decoding.row_filter import RowSelection
 from kcoord.pipeline.follow_folder import DECODED, prepare
 from kcoord.pipeline.following import _BATCH_GRACE, BatchWriter, WriteTotals, wait_for_end
 from kcoord.pipeline.schemas import TABLES
@@ -19,11 +19,11 @@ from kcoord.pipeline.sources.arrow_packing import PACKED, pack_rows
 from kcoord.pipeline.tables import TablesFolder
 from tests.support.pipeline.segment_files import batch, commit, in_a_row, tombstone
 
-EVERYTHING = Wanted()
+EVERYTHING = RowSelection()
 BATCHES = in_a_row(batch(commit(1), commit(2)), batch(tombstone(), commit(3)))
 
 
-def micro_batch(spark: SparkSession, *batches: bytes, wanted: Wanted = EVERYTHING) -> DataFrame:
+def micro_batch(spark: SparkSession, *batches: bytes, wanted: RowSelection = EVERYTHING) -> DataFrame:
     decoder = RangeDecoder(LogRange(topic="__consumer_offsets", partition=0, start=0, end=4), wanted)
     fetched = Fetched(records=b"".join(batches), aborted=(), stable_end=4, is_crowded=False)
     rows = [*decoder.decode(fetched), *decoder.scanned()]
@@ -52,7 +52,7 @@ def test_what_was_written_adds_up_and_what_is_missing_is_seen(spark: SparkSessio
     torn = bytearray(BATCHES[0])
     torn[-1] ^= 0xFF
     writing.write(micro_batch(spark, bytes(torn), BATCHES[1]), 0)
-    writing.write(micro_batch(spark, *BATCHES, wanted=Wanted(groups=("nobody",))), 1)
+    writing.write(micro_batch(spark, *BATCHES, wanted=RowSelection(groups=("nobody",))), 1)
     total = writing.written.summary
     assert total.is_balanced
     assert (writing.written.batches, total.rows["commits"], total.skipped["left_out"]) == (2, 2, 4)

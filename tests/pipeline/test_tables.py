@@ -7,7 +7,7 @@ from pyarrow.dataset import dataset
 from pyspark.sql import SparkSession
 
 from kcoord.pipeline.decode_job import SegmentInput, decode
-from kcoord.pipeline.decoding.row_filter import Wanted
+from kcoord.pipeline.decoding.row_filter import RowSelection
 from kcoord.pipeline.decoding.segments import find_segments, plan_ranges
 from kcoord.pipeline.schemas import COMMITS, GENERATIONS, GROUP_EVENTS, REJECTED, SCANNED, TABLES, spark_schema
 from kcoord.pipeline.tables import BadFolder, TablesFolder, check_writable
@@ -91,7 +91,9 @@ def test_what_is_written_is_what_was_decoded_and_adds_up(spark: SparkSession, se
     folder = TablesFolder(str(tmp_path / "tables"))
     folder.prepare()
     steps: list[str] = []
-    done = decode(spark, SegmentInput(ranges=plan_ranges(find_segments(segments))), folder, Wanted(), steps.append)
+    done = decode(
+        spark, SegmentInput(ranges=plan_ranges(find_segments(segments))), folder, RowSelection(), steps.append
+    )
     expected = decoded(segments)
     assert steps == [COMMITS, GENERATIONS, GROUP_EVENTS, "log_ends", REJECTED, SCANNED, "summary"]
     assert done.rows == {name: len(expected[name]) for name in DECODED}
@@ -114,9 +116,9 @@ def test_what_is_written_is_what_was_decoded_and_adds_up(spark: SparkSession, se
 def test_what_was_not_asked_for_is_counted(spark: SparkSession, segments: Path, tmp_path: Path) -> None:
     log = SegmentInput(ranges=plan_ranges(find_segments(segments)))
     of_group, later = TablesFolder(str(tmp_path / "of-group")), TablesFolder(str(tmp_path / "later"))
-    done = decode(spark, log, of_group, Wanted(groups=("h",)), print)
+    done = decode(spark, log, of_group, RowSelection(groups=("h",)), print)
     assert (done.rows[COMMITS], done.skipped["left_out"], done.is_balanced) == (1, 3, True)
-    done = decode(spark, log, later, Wanted(since_ms=AT_MS + 1), print)
+    done = decode(spark, log, later, RowSelection(since_ms=AT_MS + 1), print)
     assert (done.rows[COMMITS], done.skipped["left_out"], done.is_balanced) == (0, 4, True)
     assert later.read(spark, COMMITS).count() == 0
 

@@ -8,12 +8,12 @@ import pytest
 
 from kcoord.admin.connecting.connection import Connection
 from kcoord.errors import ErrorCode
-from kcoord.pipeline.sources.live_plan import Choice
+from kcoord.pipeline.sources.live_plan import TopicSelection
 from kcoord.pipeline.unreadable_topics import UnreadableTopics, unreadable_reported
 from tests.support.admin.scripted_broker import LIST_OFFSETS, METADATA, ScriptedBroker
 
 PATIENCE = 20.0
-NAMED = Choice(topics=("orders", "secret"))
+NAMED = TopicSelection(topics=("orders", "secret"))
 SECRET = "topic secret: TOPIC_AUTHORIZATION_FAILED"
 
 
@@ -61,12 +61,12 @@ def test_a_topic_that_one_may_not_read_is_told_once(broker: Guarded) -> None:
 
 
 def test_a_named_topic_that_is_not_there_is_told(broker: Guarded) -> None:
-    unread = UnreadableTopics(broker.connection(), Choice(topics=("missing",)))
+    unread = UnreadableTopics(broker.connection(), TopicSelection(topics=("missing",)))
     assert unread.new_refusals() == ["topic missing: UNKNOWN_TOPIC_OR_PARTITION"]
 
 
 def test_the_offsets_of_groups_that_one_may_read_no_more_are_told(broker: Guarded) -> None:
-    unread = UnreadableTopics(broker.connection(), Choice(log_ends=False))
+    unread = UnreadableTopics(broker.connection(), TopicSelection(log_ends=False))
     assert unread.new_refusals() == []
     del broker.topics["__consumer_offsets"]
     assert unread.new_refusals() == ["the cluster has no __consumer_offsets: no group was ever there"]

@@ -20,7 +20,7 @@ from kcoord.groups.requests import (
     Heartbeat,
     Join,
     Leave,
-    Leaving,
+    LeavingMember,
     RequestedGroup,
     Sync,
     TopicPartitions,
@@ -94,7 +94,7 @@ class Consumer:
             self.end()
             return
         self._begin_turn()
-        leaving = Leaving(member_id=self.member_id, instance_id=self.traits.instance_id)
+        leaving = LeavingMember(member_id=self.member_id, instance_id=self.traits.instance_id)
         self._ask(Coordinator.leave, Leave(group_id=self.traits.group_id, members=(leaving,)), lambda reply: self.end())
 
     # Joining the group.

@@ -12,7 +12,7 @@ from kcoord.groups.requests import (
     Heartbeat,
     Join,
     Leave,
-    Leaving,
+    LeavingMember,
     ListGroups,
     Sync,
     TopicPartitions,
@@ -103,7 +103,7 @@ class Trouble:
             (Coordinator.delete_offsets, DeleteOffsets(group_id=group_id, topics=topics)),
             (
                 Coordinator.leave,
-                Leave(group_id=group_id, members=(Leaving(member_id="", instance_id=instance_id),)),
+                Leave(group_id=group_id, members=(LeavingMember(member_id="", instance_id=instance_id),)),
             ),
         ]
         self._send("operator", group_id, choices)

@@ -6,7 +6,8 @@ from kcoord.groups.classic.state import State
 
 
 def fence_identity(group: Group, member_id: str, instance_id: str | None) -> ErrorCode | None:
-    """Returns an error unless the member exists and holds the instance id it names (ClassicGroup.validateMember)."""
+    """Returns UNKNOWN_MEMBER_ID or FENCED_INSTANCE_ID unless the member exists and holds the instance id that it names,
+    else None (ClassicGroup.validateMember)."""
     if instance_id is not None:
         known = group.member_ids_by_instance.get(instance_id)
         if known is None:
@@ -17,7 +18,8 @@ def fence_identity(group: Group, member_id: str, instance_id: str | None) -> Err
 
 
 def fence(group: Group, member_id: str, instance_id: str | None, generation: int) -> ErrorCode | None:
-    """Returns an error unless the member exists, holds its instance id and names the current generation."""
+    """Returns an error unless the member exists, holds the instance id that it names, and is in the current generation,
+    else None."""
     if group.state is State.DEAD:
         return ErrorCode.coordinator_not_available
     if instance_id is not None or member_id not in group.members:

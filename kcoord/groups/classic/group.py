@@ -24,7 +24,9 @@ _MEMBER_BYTES: Final = 24  # besides names, subscription and assignment: lengths
 
 @dataclass(slots=True, kw_only=True)
 class InitialDelay:
-    """The time that a formerly empty group still waits for more members (KIP-134)."""
+    """The time that a formerly empty group still waits for more members to join (KIP-134), in seconds: the delay that
+    is running and how much of it may follow. `has_newcomers` says whether a member joined during it, which extends
+    it."""
 
     delay: float
     remaining: float
@@ -32,6 +34,10 @@ class InitialDelay:
 
 
 class Group:
+    """A classic group (of consumers, Connect workers and the like) in memory: its members, state, generation,
+    assignments, committed offsets and deadlines. Each change of them is a method here; which change a request makes is
+    decided in the modules named after requests."""
+
     __slots__ = (
         "_held_bytes",
         "_is_counted",
@@ -98,6 +104,7 @@ class Group:
     # State.
 
     def move_to(self, state: State, wall_ms: int) -> None:
+        """Changes the group's state, and remembers since when. Asserts that Kafka allows the transition."""
         assert state in MAY_FOLLOW[self.state], f"{state} cannot follow {self.state}"
         self.state = state
         self.since_ms = wall_ms
@@ -108,14 +115,18 @@ class Group:
 
     @property
     def rebalance_timeout(self) -> float:
+        """The longest rebalance timeout of the members, in seconds; 0 without members."""
         return max((member.rebalance_timeout for member in self.members.values()), default=0.0)
 
     @property
     def have_all_joined(self) -> bool:
+        """Whether every member has a parked JoinGroup, and no issued member id is unused, so that the join phase can
+        end."""
         return self.parked_joins == len(self.members) and not self.pending
 
     def begin_generation(self, wall_ms: int) -> None:
-        """Ends the join phase: a group with members goes on to wait for a plan, one without becomes empty."""
+        """Ends the join phase with the next generation: a group with members goes on to CompletingRebalance, one
+        without becomes Empty."""
         self.generation += 1
         self.awaiting_sync.clear()
         self.protocol = self.select_protocol() if self.members else None
@@ -123,11 +134,12 @@ class Group:
         self.move_to(State.COMPLETING_REBALANCE if self.members else State.EMPTY, wall_ms)
 
     def select_protocol(self) -> str:
-        """Returns the protocol that the members vote for (ClassicGroup.selectProtocol)."""
+        """Returns the protocol (such as "range") that the members vote for (ClassicGroup.selectProtocol)."""
         return protocols.select_protocol(self.members.values(), self.protocol_support)
 
     def snapshot_subscriptions(self) -> None:
-        """Remembers the subscriptions of this generation; members may change theirs for the next one."""
+        """Remembers the subscriptions with which this generation begins, for `subscribed_topics`; members may change
+        theirs for the next one."""
         is_read = self.protocol_type == protocols.CONSUMER
         subscriptions = [member.subscription(self.protocol) for member in self.members.values()]
         self._subscription_bytes = sum(map(len, subscriptions))
@@ -136,9 +148,9 @@ class Group:
 
     @property
     def subscribed_topics(self) -> set[str] | None:
-        """The topics that this generation subscribes to, or None if they are not known.
+        """The topics that the members of this generation subscribe to, or None if the subscriptions cannot be parsed.
 
-        Subscriptions are parsed on first use: few callers ask, and there may be many generations.
+        They are parsed on first use: few callers ask, and there may be many generations.
         """
         if self._subscriptions is not None:
             self._subscribed_topics = protocols.subscribed_topics(self._subscriptions)
@@ -146,8 +158,8 @@ class Group:
         return self._subscribed_topics
 
     def subscribes_to(self, topic: str) -> bool:
-        """Whether the topic is in use. A consumer group whose topics are not known counts as subscribed to all of
-        them."""
+        """Returns whether the topic is in use by the group. A consumer group whose topics are not known counts as
+        subscribed to all of them."""
         if self.subscribed_topics is None:
             return self.protocol_type == protocols.CONSUMER
         return topic in self.subscribed_topics
@@ -158,7 +170,8 @@ class Group:
         return member_id == self.leader_id
 
     def supports(self, protocol_type: str, offered: Protocols) -> bool:
-        """Whether a member with this protocol type and these protocols can join the group."""
+        """Returns whether a client with this protocol type and these protocols can join the group: it must share a
+        protocol with all members."""
         if self.is_empty:
             return bool(protocol_type) and bool(offered)
         if protocol_type != self.protocol_type:
@@ -169,6 +182,7 @@ class Group:
         return False
 
     def add(self, member: Member, protocol_type: str) -> None:
+        """Adds a member; the first one becomes the leader."""
         assert member.member_id not in self.members
         if not self.members:
             self.protocol_type = protocol_type
@@ -186,7 +200,8 @@ class Group:
         self.parked_joins += member.join_ticket is not None
 
     def remove(self, member: Member) -> None:
-        """Removes the member. The caller answers its tickets."""
+        """Removes a member; the leader is succeeded by the next one. The caller answers the member's parked
+        requests."""
         del self.members[member.member_id]
         self._name_bytes -= _name_bytes(member)
         self._usage.members.add(member.holder, -1)
@@ -203,7 +218,8 @@ class Group:
             self.leader_id = next(iter(self.members), None)
 
     def replace(self, old: Member, member_id: str) -> Member:
-        """Gives a static member a new id and returns it. The caller must have answered the tickets of the old one."""
+        """Replaces a static member that has returned by a copy of it under a new member id, which is returned
+        (KIP-345). The caller must have answered the parked requests of the old one."""
         assert old.instance_id is not None
         assert not old.is_parked
         self.deadlines.clear(old.session)
@@ -234,7 +250,7 @@ class Group:
         return new
 
     def update_protocols(self, member: Member, offered: Protocols) -> None:
-        """Replaces the member's protocols and subscriptions."""
+        """Replaces the member's protocols and subscriptions by those of its new JoinGroup."""
         if not protocols.have_same_names(offered, member.protocols):
             self._adjust_protocol_support(member.protocols, -1)
             self._adjust_protocol_support(offered, 1)
@@ -242,13 +258,15 @@ class Group:
         self._set_held_bytes(member, member_bytes(member))
 
     def add_pending(self, member_id: str, holder: Holder, deadline: float) -> None:
-        """Adds a member id that was issued; it expires at the deadline if nobody has joined with it (KIP-394)."""
+        """Adds a member id that was issued to a client that has to join again with it (KIP-394). It expires at the
+        deadline, in monotonic seconds, if nobody has."""
         self.pending[member_id] = Deadline(Purpose.SESSION, self.group_id, member_id)
         self.pending_holders[member_id] = holder
         self._usage.members.add(holder, 1)
         self.deadlines.set(self.pending[member_id], deadline)
 
     def forget_pending(self, member_id: str) -> None:
+        """Removes a member id that was issued (KIP-394), if nobody has joined with it yet."""
         deadline = self.pending.pop(member_id, None)
         if deadline:
             self.deadlines.clear(deadline)
@@ -257,7 +275,8 @@ class Group:
     # Usage: what the group and its members hold, as limits count it.
 
     def update_usage(self) -> None:
-        """Counts the group, or updates the count after the bytes that it holds have changed."""
+        """Counts the group in its owner's usage of groups and bytes, or updates the count after the bytes that it holds
+        have changed."""
         if not self._is_counted:
             self._is_counted = True
             self._usage.groups.add(self.owner, 1)
@@ -266,7 +285,7 @@ class Group:
         self._held_bytes = held_bytes
 
     def adopt(self, holder: Holder) -> None:
-        """Makes this client the owner if the owner is not known, as after a restart."""
+        """Makes this client the one that the group is counted for, if none is known, as after a restart."""
         if self.owner == NOBODY and self._is_counted:
             self._usage.groups.add(NOBODY, -1)
             self._usage.groups.add(holder, 1)
@@ -275,7 +294,8 @@ class Group:
             self.owner = holder
 
     def release_usage(self) -> None:
-        """Releases all that the group and its members hold, because it was removed or replaced."""
+        """Stops counting the group and its members in the usage of clients, because the group was removed or
+        replaced."""
         for member in self.members.values():
             self._usage.members.add(member.holder, -1)
             self._set_held_bytes(member, 0)
@@ -288,11 +308,12 @@ class Group:
             self._held_bytes = 0
 
     def plan_bytes_of(self, plan: Mapping[str, bytes]) -> int:
-        """Returns the size of the assignments that will be stored: those of known members."""
+        """Returns the size in bytes of the leader's assignments that will be stored, which are those of known
+        members."""
         return sum(len(assignment) for member_id, assignment in plan.items() if member_id in self.members)
 
     def set_plan_bytes(self, plan_bytes: int) -> None:
-        """Sets the total size of the members' assignments."""
+        """Sets the total size of the members' assignments, in bytes, which is counted in the group's usage."""
         self.plan_bytes = plan_bytes
         self.update_usage()
 
@@ -301,22 +322,26 @@ class Group:
         member.held_bytes = held_bytes
 
     def elect(self, member_id: str) -> None:
+        """Makes this member the leader."""
         assert member_id in self.members
         self.leader_id = member_id
 
     def park_join(self, member: Member, ticket: Ticket) -> None:
+        """Parks the member's JoinGroup: its ticket, the handle of the request, stays with the member until the join
+        phase ends."""
         assert member.join_ticket is None
         member.join_ticket = ticket
         self.parked_joins += 1
 
     def take_join(self, member: Member) -> Ticket | None:
-        """Takes the ticket of the member's parked join, which the caller answers now."""
+        """Takes the ticket of the member's parked JoinGroup, which the caller answers now, or None if none is
+        parked."""
         ticket, member.join_ticket = member.join_ticket, None
         self.parked_joins -= ticket is not None
         return ticket
 
     def take_joins(self) -> dict[str, Ticket]:
-        """Takes the tickets of all parked joins, by member id; the caller answers them now."""
+        """Takes the tickets of all parked JoinGroup requests, by member id; the caller answers them now."""
         waiting = {}
         for member_id, member in self.members.items():
             if member.join_ticket is not None:
@@ -326,40 +351,48 @@ class Group:
         return waiting
 
     def mark_synced(self, member: Member) -> None:
-        """Marks the member as synced, and ends the sync phase once all members have synced."""
+        """Marks the member as having sent its SyncGroup, and clears the deadline of the sync phase once all members
+        have."""
         self.awaiting_sync.discard(member.member_id)
         if not self.awaiting_sync:
             self.end_sync_phase()
 
     @property
     def offsets(self) -> Mapping[str, Mapping[int, OffsetAndMetadata]]:
-        """The last offset that was committed to each partition, by topic and partition."""
+        """The last committed offset of each partition, by topic and partition."""
         return self.committed_offsets.by_topic()
 
     # Deadlines.
 
     def renew_session(self, member: Member, now: float) -> None:
+        """Moves the end of the member's session to its session timeout after `now`, in monotonic seconds."""
         self.deadlines.set(member.session, now + member.session_timeout)
 
     def limit_session(self, member: Member, deadline: float) -> None:
+        """Sets the end of the member's session to this monotonic instant, in seconds."""
         self.deadlines.set(member.session, deadline)
 
     def limit_join_phase(self, deadline: float) -> None:
+        """Sets the monotonic instant, in seconds, at which the join phase ends without the members that are missing
+        then."""
         self.deadlines.set(self.join_phase, deadline)
 
     def limit_sync_phase(self, deadline: float) -> None:
+        """Sets the monotonic instant, in seconds, at which members that have not sent their SyncGroup are removed."""
         self.deadlines.set(self.sync_phase, deadline)
 
     def end_join_phase(self) -> None:
+        """Clears the deadline of the join phase and the initial delay."""
         self.initial_delay = None
         self.deadlines.clear(self.join_phase)
 
     def end_sync_phase(self) -> None:
+        """Clears the deadline of the sync phase, and the set of members whose SyncGroup is missing."""
         self.awaiting_sync.clear()
         self.deadlines.clear(self.sync_phase)
 
     def mark_dead(self, at: Instant) -> None:
-        """Moves the group to Dead and clears all its deadlines."""
+        """Moves the group to Dead and clears all its deadlines, when it is unloaded."""
         self.move_to(State.DEAD, at.wall_ms)
         waiting = [member.session for member in self.members.values()] + list(self.pending.values())
         for deadline in (*waiting, self.join_phase, self.sync_phase):
@@ -368,7 +401,7 @@ class Group:
     # Records.
 
     def to_record(self) -> GroupStored:
-        """Returns the record of the group's current state."""
+        """Returns the record of the group's current state, as it is written to `__consumer_offsets`."""
         return GroupStored(
             group_id=self.group_id,
             generation=self.generation,
@@ -380,14 +413,14 @@ class Group:
         )
 
     def record_size(self, plan: Mapping[str, bytes]) -> int:
-        """Returns the size of the group's record, key and value, with these assignments."""
+        """Returns how many bytes the group's record, key and value, takes with these assignments by member id."""
         size = self._record_overhead()
         for member_id, member in self.members.items():
             size += len(member.subscription(self.protocol)) + len(plan.get(member_id, b""))
         return size
 
     def record_fits(self, plan: Mapping[str, bytes], max_bytes: int) -> bool:
-        """Whether the group's record with this plan has at most `max_bytes` bytes.
+        """Returns whether the group's record with these assignments by member id has at most `max_bytes` bytes.
 
         A cheap upper bound decides unless it is close; only then are all members visited.
         """
@@ -428,7 +461,8 @@ def _to_stored_member(member: Member, protocol: str | None) -> StoredMember:
 
 
 def group_from_record(record: GroupStored, deadlines: Deadlines, usage: Usage) -> Group:
-    """Rebuilds a group from its record. Its sessions begin when the coordinator resumes."""
+    """Rebuilds a group from its record in `__consumer_offsets`. Its members' sessions begin when the coordinator
+    resumes."""
     group = Group(record.group_id, deadlines, usage, since_ms=record.since_ms)
     group.generation = record.generation
     for stored in record.members:

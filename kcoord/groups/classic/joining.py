@@ -42,11 +42,13 @@ _ID_SUFFIX_CHARS: Final = 37
 
 
 def refuse(ticket: Ticket, error: ErrorCode, member_id: str) -> Effects:
+    """Returns effects that answer the JoinGroup of this ticket with an error."""
     return answer(ticket, JoinReply(member_id=member_id, error_code=error))
 
 
 def refusal(request: Join, settings: Settings) -> ErrorCode | None:
-    """Returns what is wrong with the request, whatever the group."""
+    """Returns the error of a JoinGroup request that is invalid whatever its group (its timeouts, the length of its ids,
+    its size), or None."""
     if not request.group_id:
         return ErrorCode.invalid_group_id
     shortest, longest = settings.group_min_session_timeout_ms, settings.group_max_session_timeout_ms
@@ -58,7 +60,8 @@ def refusal(request: Join, settings: Settings) -> ErrorCode | None:
 
 
 def join(group: Group, request: Join, ticket: Ticket, at: Instant, settings: Settings, fresh_id: str) -> Effects:
-    """Adds or rejoins a member, or refuses it. `fresh_id` is used if it needs an id."""
+    """Decides a JoinGroup for an existing group: adds or rejoins the member, or refuses it. `fresh_id` is the suffix of
+    its member id if it needs one. Returns the effects, which have no reply while the request is parked."""
     if not _has_room(group, request.member_id, settings.group_max_size):
         return _reject_full(group, request, ticket)
     is_new = not request.member_id

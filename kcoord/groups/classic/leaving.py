@@ -9,16 +9,18 @@ from kcoord.groups.classic.state import State
 from kcoord.groups.effects import NO_EFFECTS, Cause, Effects, Event, EventType, Reason, answer, emit, merge
 from kcoord.groups.instant import Instant
 from kcoord.groups.replies import JoinReply, LeaveReply, LeftMember, SyncReply
-from kcoord.groups.requests import Leave, Leaving
+from kcoord.groups.requests import Leave, LeavingMember
 from kcoord.tickets import Ticket
 
 
 def refuse(ticket: Ticket, error: ErrorCode) -> Effects:
+    """Returns effects that answer the LeaveGroup of this ticket with an error."""
     return answer(ticket, LeaveReply(error_code=error))
 
 
 def leave(group: Group, request: Leave, ticket: Ticket, at: Instant, initial_delay: float) -> Effects:
-    """Removes or refuses each member of the request by itself; one rebalance follows for all of them."""
+    """Decides a LeaveGroup: removes or refuses each of its members by itself, begins one rebalance for all of them, and
+    returns the effects. `initial_delay` is seconds, as for every rebalance."""
     if group.state is State.DEAD:
         return refuse(ticket, ErrorCode.coordinator_not_available)
     results, removals = [], []
@@ -34,12 +36,12 @@ def leave(group: Group, request: Leave, ticket: Ticket, at: Instant, initial_del
 
 
 def reply_unknown_to_all(request: Leave) -> LeaveReply:
-    """Returns the reply for a group that does not exist: each member is unknown."""
+    """Returns the reply to LeaveGroup for a group that does not exist: each member is unknown."""
     return LeaveReply(members=tuple(_result(leaving, ErrorCode.unknown_member_id) for leaving in request.members))
 
 
 def remove(group: Group, member: Member) -> Effects:
-    """Removes a member and answers its parked requests."""
+    """Removes a member from the group, and returns effects that answer its parked requests with UNKNOWN_MEMBER_ID."""
     unknown = ErrorCode.unknown_member_id
     effects = answer_parked_join(group, member, JoinReply(member_id="", error_code=unknown))
     effects += answer_parked_sync(member, SyncReply(error_code=unknown))
@@ -47,7 +49,7 @@ def remove(group: Group, member: Member) -> Effects:
     return effects
 
 
-def _leave(group: Group, leaving: Leaving) -> tuple[ErrorCode, Effects]:
+def _leave(group: Group, leaving: LeavingMember) -> tuple[ErrorCode, Effects]:
     member_id = leaving.member_id
     if not member_id:
         if leaving.instance_id is None or leaving.instance_id not in group.member_ids_by_instance:
@@ -78,11 +80,11 @@ def _rebalance_after_leave(group: Group, why: Reason, at: Instant, initial_delay
             return NO_EFFECTS
 
 
-def _result(leaving: Leaving, error: ErrorCode) -> LeftMember:
+def _result(leaving: LeavingMember, error: ErrorCode) -> LeftMember:
     return LeftMember(member_id=leaving.member_id, group_instance_id=leaving.instance_id, error_code=error)
 
 
-def _reason(members: tuple[Leaving, ...], results: list[LeftMember]) -> Reason:
+def _reason(members: tuple[LeavingMember, ...], results: list[LeftMember]) -> Reason:
     gone = [
         f"{leaving.member_id or leaving.instance_id} left" + (f": {leaving.reason}" if leaving.reason else "")
         for leaving, result in zip(members, results, strict=True)

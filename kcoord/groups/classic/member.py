@@ -14,7 +14,8 @@ Protocols = tuple[tuple[str, bytes], ...]
 
 
 class Holder(NamedTuple):
-    """The client that groups and members are counted for, where usage is limited (usage.py)."""
+    """The client that groups and members are counted for, where a client may hold only so many: its principal if it is
+    authenticated, its address and its client id."""
 
     principal: str  # authenticated; empty where nobody logs in
     host: str
@@ -23,6 +24,9 @@ class Holder(NamedTuple):
 
 @dataclass(slots=True, kw_only=True)
 class Member:
+    """A member of a classic group: its ids, timeouts in seconds, subscriptions and assignment, the deadline of its
+    session, and the tickets of its parked JoinGroup and SyncGroup (None if none is parked)."""
+
     member_id: str
     instance_id: str | None
     client_id: str
@@ -41,6 +45,7 @@ class Member:
 
     @property
     def holder(self) -> Holder:
+        """The client that the member is counted for, where usage is limited."""
         return Holder(self.principal, self.client_host, self.client_id)
 
     @property
@@ -49,18 +54,19 @@ class Member:
 
     @property
     def is_parked(self) -> bool:
+        """Whether a JoinGroup or SyncGroup of the member waits for its reply."""
         return self.join_ticket is not None or self.sync_ticket is not None
 
     @property
     def may_be_silent(self) -> bool:
-        """Whether a parked request exempts the member from sending heartbeats.
+        """Whether the member need not send heartbeats now, because a JoinGroup or SyncGroup of it is parked.
 
         New members have a deadline all the same: one that hung up and joined again would otherwise stay twice for ever.
         """
         return self.is_parked and not self.is_new
 
     def subscription(self, protocol: str | None) -> bytes:
-        """Returns the subscription for a protocol, or no bytes if the member does not support it."""
+        """Returns the bytes of the member's subscription for a protocol, empty if the member does not support it."""
         for name, subscription in self.protocols:
             if name == protocol:
                 return subscription

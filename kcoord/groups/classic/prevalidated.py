@@ -34,6 +34,9 @@ _COMPLETING: Final = State.COMPLETING_REBALANCE
 
 
 class PrevalidatedHeartbeat:
+    """Decides the repeated heartbeats of one member while its group stays Stable in the same generation, without the
+    checks that the first one has passed."""
+
     __slots__ = ("_deadlines", "_generation", "_group", "_session", "_timeout")
 
     def __init__(self, group: Group, member: Member) -> None:
@@ -44,7 +47,8 @@ class PrevalidatedHeartbeat:
         self._timeout = member.session_timeout
 
     def heartbeat(self, now: float) -> bool:
-        """Renews the session and returns True, or returns False if the heartbeat must be decided."""
+        """Renews the member's session and returns True, or returns False if the coordinator must decide the
+        heartbeat."""
         group = self._group
         if group.state is not _STABLE or group.generation != self._generation or self._session.at is None:
             return False
@@ -53,6 +57,9 @@ class PrevalidatedHeartbeat:
 
 
 class PrevalidatedCommit(PrevalidatedHeartbeat):
+    """Decides the repeated OffsetCommits of one member to the same partitions while its group stays Stable in the same
+    generation, without the checks that the first one has passed."""
+
     __slots__ = ("_deletion_epoch", "_topics", "partitions")
 
     def __init__(self, group: Group, member: Member, template: CommitTemplate, topics: Topics) -> None:
@@ -62,7 +69,8 @@ class PrevalidatedCommit(PrevalidatedHeartbeat):
         self._topics = topics
 
     def commit(self, offsets: tuple[int, ...], at: Instant) -> RepeatedCommit | None:
-        """Applies a commit of these offsets and returns its record, or None if the commit must be decided."""
+        """Applies a commit of these offsets and returns its record, or returns None if the coordinator must decide the
+        commit."""
         group = self._group
         # Repeats the checks of `heartbeat` inline: a commit takes a few microseconds, and each call its share of them.
         if group.state is not _STABLE or group.generation != self._generation or self._session.at is None:
@@ -74,7 +82,8 @@ class PrevalidatedCommit(PrevalidatedHeartbeat):
 
 
 class PrevalidatedRebalanceRequest:
-    """A join or a sync that a member repeats in each rebalance."""
+    """The base of the objects that decide a JoinGroup or SyncGroup that a member repeats in each rebalance, without the
+    checks that the first one has passed."""
 
     __slots__ = ("_group", "_member")
 
@@ -84,17 +93,17 @@ class PrevalidatedRebalanceRequest:
 
     @property
     def has_many_members(self) -> bool:
-        """Whether the group is so large that most of these requests are parked."""
+        """Whether the group is so large that most of its JoinGroups and SyncGroups are parked."""
         return len(self._group.members) >= _MANY_MEMBERS
 
     def apply(self, values: tuple[Any, ...], ticket: Ticket) -> SyncReply | Waits | None:
-        """Applies the request with these variable fields: its reply, WAITS if it is parked, None if it must be
-        decided."""
+        """Decides the request, given its fields that vary: returns its reply, WAITS if it is parked, or None if the
+        coordinator must decide it by all its steps. The ticket is its handle."""
         raise NotImplementedError
 
 
 class PrevalidatedJoin(PrevalidatedRebalanceRequest):
-    """A known member joins during a rebalance with the protocols that it had, and subscriptions that may be new.
+    """Decides the JoinGroup of a known member that has the same protocols as before, and perhaps new subscriptions.
 
     The subscriptions have the same total size as before, so they are within the limits that were checked then.
     """
@@ -110,7 +119,8 @@ class PrevalidatedJoin(PrevalidatedRebalanceRequest):
         self._timeouts = (request.session_timeout, request.rebalance_timeout)
 
     def apply(self, subscriptions: tuple[bytes, ...], ticket: Ticket) -> Waits | None:
-        """Parks the join, or returns None if it must be decided, as the last join of the phase must."""
+        """Parks the JoinGroup with these subscriptions and returns WAITS, or returns None if the coordinator must
+        decide it, as it must the last join of the phase."""
         group, member = self._group, self._member
         if group.state is not _PREPARING or member.join_ticket is not None or member.session.at is None:
             return None
@@ -129,7 +139,7 @@ class PrevalidatedJoin(PrevalidatedRebalanceRequest):
 
 
 class PrevalidatedSync(PrevalidatedRebalanceRequest):
-    """A member without a plan syncs in the group's current generation."""
+    """Decides the SyncGroup of a follower, which brings no assignments, in the group's current generation."""
 
     __slots__ = ("_protocol", "_protocol_type")
 
@@ -140,7 +150,8 @@ class PrevalidatedSync(PrevalidatedRebalanceRequest):
         self._protocol_type = group.protocol_type if is_group_protocol_type else request.protocol_type
 
     def apply(self, generation: tuple[int], ticket: Ticket) -> SyncReply | Waits | None:
-        """Parks the sync or returns its assignment; returns None if the sync must be decided."""
+        """Decides the SyncGroup of this generation: returns its reply, WAITS if it is parked, or None if the
+        coordinator must decide it."""
         group, member = self._group, self._member
         if generation[0] != group.generation or member.session.at is None:
             return None

@@ -21,11 +21,13 @@ _BEFORE_TOPICS: Final = 6  # bytes of a subscription: its version and the count 
 
 
 def names(protocols: Protocols) -> list[str]:
+    """Returns the names of the protocols, in order of preference."""
     return list(map(_NAME, protocols))
 
 
 def have_same_names(some: Protocols, others: Protocols) -> bool:
-    """Whether both have the same names in the same order. This is a loop because all joins of a rebalance pass here."""
+    """Returns whether both lists of protocols have the same names in the same order. This is a loop because all joins
+    of a rebalance pass here."""
     if len(some) != len(others):
         return False
     for (name, _), (other, _) in zip(some, others, strict=True):  # noqa: SIM110
@@ -35,7 +37,8 @@ def have_same_names(some: Protocols, others: Protocols) -> bool:
 
 
 def select_protocol(members: Collection[Member], protocol_support: Mapping[str, int]) -> str:
-    """Returns the protocol with most votes among those that all members support; each votes for its first of these."""
+    """Returns the protocol with the most votes among those that all members support; each member votes for its first of
+    these. `protocol_support` is how many members support each protocol."""
     candidates = {name for name, count in protocol_support.items() if count == len(members)}
     assert candidates, "a member that shares no protocol with the others is never let in"
     votes: dict[str, int] = {}
@@ -48,7 +51,7 @@ def select_protocol(members: Collection[Member], protocol_support: Mapping[str, 
 
 
 def subscribed_topics(subscriptions: Iterable[bytes]) -> set[str] | None:
-    """Returns the topics of all subscriptions together, or None if one of them cannot be parsed."""
+    """Returns the topics that these consumers' subscriptions name together, or None if one of them cannot be parsed."""
     topics: set[str] = set()
     for subscription in subscriptions:
         of_member = topics_of(subscription)
@@ -59,7 +62,8 @@ def subscribed_topics(subscriptions: Iterable[bytes]) -> set[str] | None:
 
 
 def topics_of(subscription: bytes) -> set[str] | None:
-    """Returns the topics of a consumer's subscription, or None. Every version begins with the fields of version 0."""
+    """Returns the topics of a consumer's subscription, or None if its bytes cannot be parsed. Every version begins with
+    the fields of version 0."""
     try:
         return _topics_of(subscription)
     except (error, ValueError):
@@ -67,8 +71,8 @@ def topics_of(subscription: bytes) -> set[str] | None:
 
 
 def topic_count(subscription: bytes) -> int:
-    """How many topics may be read from a subscription, at most: no more than it says, and none where its bytes cannot
-    hold as many. No topic is read for that, as joins pass here."""
+    """Returns how many topics a consumer's subscription names, without parsing them; 0 if its bytes cannot hold as many
+    as it claims."""
     if len(subscription) < _BEFORE_TOPICS:
         return 0
     count: int = _INT32.unpack_from(subscription, _INT16.size)[0]

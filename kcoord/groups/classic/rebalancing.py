@@ -24,14 +24,16 @@ _MIN_JOIN_PHASE: Final = 0.1
 
 
 def rebalance(group: Group, why: Reason, at: Instant, initial_delay: float) -> Effects:
-    """Makes all members join again; a join phase that is under way goes on."""
+    """Begins a rebalance, in which all members must join again; a join phase that is under way goes on instead. Returns
+    the effects. `initial_delay` is how many seconds a group that was empty waits for more members (KIP-134)."""
     if group.state is State.PREPARING_REBALANCE:
         return complete_if_all_joined(group, at)
     return prepare(group, why, at, initial_delay)
 
 
 def prepare(group: Group, why: Reason, at: Instant, initial_delay: float) -> Effects:
-    """Begins a join phase."""
+    """Begins the join phase of a rebalance, moving the group to PreparingRebalance, and returns the effects.
+    `initial_delay` is how many seconds a group that was empty waits for more members (KIP-134)."""
     effects = _abort_sync_phase(group, at) if group.state is State.COMPLETING_REBALANCE else NO_EFFECTS
     group.end_sync_phase()
     was_empty = group.is_empty
@@ -48,14 +50,16 @@ def prepare(group: Group, why: Reason, at: Instant, initial_delay: float) -> Eff
 
 
 def complete_if_all_joined(group: Group, at: Instant) -> Effects:
-    """Completes the join phase if all members have joined, unless the initial delay is still running."""
+    """Completes the join phase if all members have joined, unless the initial delay is still running, and returns the
+    effects."""
     if group.state is State.PREPARING_REBALANCE and group.initial_delay is None and group.have_all_joined:
         return complete(group, at)
     return NO_EFFECTS
 
 
 def expire_join_phase(group: Group, at: Instant, initial_delay: float) -> Effects:
-    """Handles the deadline of the join phase: completes it, or extends the initial delay for newcomers."""
+    """Handles the deadline of the join phase, and returns the effects: completes the phase without the members that
+    have not joined, or extends the initial delay if members have joined during it."""
     assert group.state is State.PREPARING_REBALANCE
     waited = group.initial_delay
     if waited is None or not waited.has_newcomers or not waited.remaining:
@@ -67,7 +71,8 @@ def expire_join_phase(group: Group, at: Instant, initial_delay: float) -> Effect
 
 
 def complete(group: Group, at: Instant) -> Effects:
-    """Ends the join phase with the members that have joined."""
+    """Ends the join phase: drops members that have not joined again, begins the next generation, and answers the parked
+    JoinGroups by the effects."""
     group.end_join_phase()
     effects = _drop_absent(group)
     if not _elect_joined_leader(group) and group.members:
@@ -82,13 +87,13 @@ def complete(group: Group, at: Instant) -> Effects:
 
 
 def answer_parked_join(group: Group, member: Member, reply: JoinReply) -> Effects:
-    """Answers the member's parked join, if there is one."""
+    """Returns effects that answer the member's parked JoinGroup with this reply, or none if no join is parked."""
     ticket = group.take_join(member)
     return NO_EFFECTS if ticket is None else answer(ticket, reply)
 
 
 def answer_parked_sync(member: Member, reply: SyncReply) -> Effects:
-    """Answers the member's parked sync, if there is one."""
+    """Returns effects that answer the member's parked SyncGroup with this reply, or none if no sync is parked."""
     if member.sync_ticket is None:
         return NO_EFFECTS
     ticket, member.sync_ticket = member.sync_ticket, None
@@ -96,6 +101,8 @@ def answer_parked_sync(member: Member, reply: SyncReply) -> Effects:
 
 
 def join_reply(group: Group, member: Member, members: tuple[JoinedMember, ...]) -> JoinReply:
+    """Returns the successful reply to a member's JoinGroup for the current generation. `members` is empty unless the
+    member is the leader."""
     return JoinReply(
         member_id=member.member_id,
         generation_id=group.generation,
@@ -107,7 +114,8 @@ def join_reply(group: Group, member: Member, members: tuple[JoinedMember, ...]) 
 
 
 def member_subscriptions(group: Group) -> tuple[JoinedMember, ...]:
-    """Returns all members with their subscriptions, which the leader computes its plan from."""
+    """Returns all members with their subscriptions for the selected protocol, from which the leader assigns
+    partitions."""
     protocol = group.protocol
     members = group.members.values()
     return tuple([JoinedMember(each.member_id, each.instance_id, each.subscription(protocol)) for each in members])

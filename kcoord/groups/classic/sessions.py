@@ -14,7 +14,8 @@ from kcoord.groups.requests import Heartbeat
 
 
 def heartbeat(group: Group, request: Heartbeat, at: Instant) -> ErrorCode:
-    """Renews the session and returns the error that matches the group's state, or refuses a fenced member."""
+    """Renews the member's session and returns the error code for its Heartbeat: that of the group's state, or that of a
+    fenced or unknown member."""
     if error := fence(group, request.member_id, request.instance_id, request.generation):
         return error
     group.renew_session(group.members[request.member_id], at.now)
@@ -31,7 +32,8 @@ HEARTBEAT_ERRORS: Final = {
 
 
 def expire(group: Group, member_id: str, at: Instant, initial_delay: float) -> Effects:
-    """Removes a member whose session has expired, or a member id that nobody has used in time."""
+    """Removes a member whose session has expired, which begins a rebalance, or a member id that was issued and that
+    nobody has used in time. Returns the effects."""
     if member_id in group.pending:
         return _forget_id(group, member_id, at)
     member = group.members.get(member_id)

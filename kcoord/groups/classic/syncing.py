@@ -19,10 +19,13 @@ _SUPERSEDED: Final = SyncReply(error_code=ErrorCode.rebalance_in_progress)
 
 
 def refuse(ticket: Ticket, error: ErrorCode) -> Effects:
+    """Returns effects that answer the SyncGroup of this ticket with an error."""
     return answer(ticket, SyncReply(error_code=error))
 
 
 def sync(group: Group, request: Sync, ticket: Ticket, at: Instant, settings: Settings) -> Effects:
+    """Decides a SyncGroup: the leader's assignments make the group Stable and answer all parked syncs; a follower gets
+    its assignment, or is parked until then. Returns the effects."""
     if error := fence(group, request.member_id, request.instance_id, request.generation):
         return refuse(ticket, error)
     if is_mismatch(request.protocol_type, group.protocol_type) or is_mismatch(request.protocol, group.protocol):
@@ -42,11 +45,13 @@ def sync(group: Group, request: Sync, ticket: Ticket, at: Instant, settings: Set
 
 
 def is_mismatch(asked: str | None, actual: str | None) -> bool:
-    """Whether the client named another value than the group's. Clients before version 5 name none."""
+    """Returns whether the client named another protocol or protocol type than the group's. Clients before version 5
+    name none."""
     return asked is not None and asked != actual
 
 
 def sync_reply(group: Group, assignment: bytes) -> SyncReply:
+    """Returns the successful reply to SyncGroup with this assignment."""
     return SyncReply(assignment, ErrorCode.none, group.protocol_type, group.protocol)
 
 
@@ -61,7 +66,8 @@ def _answer_or_park_sync(group: Group, member: Member, ticket: Ticket) -> Effect
 
 
 def expire_sync_phase(group: Group, at: Instant, initial_delay: float) -> Effects:
-    """Handles the deadline of the sync phase: members that did not sync are dropped, and the others join again."""
+    """Handles the deadline of the sync phase, and returns the effects: members that have sent no SyncGroup are removed,
+    and the others must join again."""
     silent = [group.members[member_id] for member_id in sorted(group.awaiting_sync)]
     if not silent:
         return NO_EFFECTS

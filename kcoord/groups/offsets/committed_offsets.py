@@ -21,6 +21,9 @@ _MAX_STAGED: Final = 50_000  # offsets; a reader waits until they are folded in:
 
 
 class CommittedOffsets:
+    """The committed offsets of one group in memory: the last one of each partition. Repeated commits are staged, and
+    folded in when the offsets are read."""
+
     __slots__ = ("_by_topic", "_has_metadata", "_staged", "_staged_count", "held_bytes")
 
     def __init__(self) -> None:
@@ -31,7 +34,8 @@ class CommittedOffsets:
         self.held_bytes = 0  # without staged commits
 
     def bytes_added_by(self, topic: str, partitions: Sequence[int], metadata: Sequence[str]) -> int:
-        """Returns how many bytes the commit would add at most. Metadata that it replaces is not subtracted."""
+        """Returns how many bytes of memory a commit to these partitions of a topic would add at most. Metadata that it
+        replaces is not subtracted."""
         committed = self._by_topic.get(topic)
         if committed is None:
             return _TOPIC_BYTES + len(partitions) * _OFFSET_BYTES + sum(map(bytes_of_text, metadata))
@@ -39,12 +43,13 @@ class CommittedOffsets:
         return new * _OFFSET_BYTES + sum(map(bytes_of_text, metadata))
 
     def by_topic(self) -> Mapping[str, Mapping[int, OffsetAndMetadata]]:
-        """Returns all offsets by topic and partition, with staged commits folded in."""
+        """Returns all committed offsets by topic and partition."""
         if self._staged:
             self._fold_staged()
         return self._by_topic
 
     def apply(self, record: OffsetsStored) -> None:
+        """Stores the offsets of a commit to one topic."""
         if self._staged:
             self._fold_staged()
         partitions = self._by_topic.get(record.topic)
@@ -67,6 +72,7 @@ class CommittedOffsets:
         self.held_bytes += self._bytes_of(partitions) - before
 
     def apply_repeated(self, record: RepeatedCommit) -> None:
+        """Stages a repeated commit, which replaces the last staged one to the same partitions."""
         staged, partitions = self._staged, record.partitions
         if staged.pop(partitions, None) is None:
             self._staged_count += partitions.count
@@ -75,6 +81,7 @@ class CommittedOffsets:
             self._fold_staged()
 
     def forget(self, record: OffsetDeleted) -> None:
+        """Removes the offset that the tombstone names, if there is one."""
         if self._staged:
             self._fold_staged()
         partitions = self._by_topic.get(record.topic, {})

@@ -29,7 +29,8 @@ _MAX_TEMPLATE_PARTITIONS: Final = 1000
 
 @dataclass(slots=True, kw_only=True)
 class CommitResults(PartitionResults):
-    """The results of one topic of a commit, and the fields of its existing partitions as columns."""
+    """The results of one topic of an OffsetCommit by partition, while it is decided; and the partitions that are still
+    to be stored, as parallel columns with their offsets, leader epochs and metadata."""
 
     partitions: Sequence[int] = ()
     offsets: Sequence[int] = ()
@@ -38,6 +39,7 @@ class CommitResults(PartitionResults):
     all_accepted: bool = False  # no partition was refused for its metadata
 
     def retain(self, wanted: Sequence[bool]) -> None:
+        """Removes the partitions for which `wanted`, which has one flag per partition, is false."""
         self.partitions = tuple(compress(self.partitions, wanted))
         self.offsets = tuple(compress(self.offsets, wanted))
         self.leader_epochs = tuple(compress(self.leader_epochs, wanted))
@@ -45,7 +47,8 @@ class CommitResults(PartitionResults):
 
 
 class CommitTemplate(NamedTuple):
-    """A commit that a member repeats: its partitions, all of which were accepted the last time, and its reply."""
+    """A member's last OffsetCommit, if all its partitions were accepted: a commit to the same partitions need not be
+    checked again, and gets the same reply. `bounds` has the name, id and highest partition of each topic."""
 
     topics: tuple[CommittedTopic, ...]
     bounds: tuple[tuple[str, UUID, int], ...]  # name, id and highest partition of each
@@ -55,12 +58,12 @@ class CommitTemplate(NamedTuple):
 
 
 def validate_partitions(request: Commit, known: Topics) -> list[CommitResults]:
-    """Separates the partitions of a commit that exist from those that do not."""
+    """Returns the results of each topic of a commit, in which partitions that do not exist are refused already."""
     return [_validate_topic(topic, offsets, known) for topic, offsets in request.by_topic()]
 
 
 def fence_commit(group: Group, request: Commit) -> ErrorCode | None:
-    """Returns an error unless the member may commit now (ClassicGroup.validateOffsetCommit)."""
+    """Returns an error unless the client may commit to the group now, else None (ClassicGroup.validateOffsetCommit)."""
     if group.state is State.DEAD:
         return ErrorCode.coordinator_not_available
     is_alone = request.generation < 0  # a simple consumer, or an admin client
@@ -75,7 +78,8 @@ def fence_commit(group: Group, request: Commit) -> ErrorCode | None:
 
 
 def records_of(request: Commit, topics: list[CommitResults], max_metadata: int, at: Instant) -> list[OffsetsStored]:
-    """Returns the records of the commit, and sets the results of each topic."""
+    """Returns the records of a commit, one per topic, and refuses partitions whose metadata has more than
+    `max_metadata` characters in `topics`."""
     expires_at_ms = _expires_at_ms(request, at)
     records = []
     for topic in topics:
@@ -100,7 +104,8 @@ def records_of(request: Commit, topics: list[CommitResults], max_metadata: int, 
 
 
 def matching_template(member: Member, request: Commit, known: Topics) -> CommitTemplate | None:
-    """Returns the member's commit template if the request matches it and its topics still exist."""
+    """Returns the template of the member's last commit if the request commits to the same partitions and these still
+    exist, else None."""
     template = member.commit_template
     if template is None or request.retention is not None:
         return None
@@ -114,14 +119,14 @@ def matching_template(member: Member, request: Commit, known: Topics) -> CommitT
 
 
 def apply_repeated(group: Group, partitions: CommitPartitions, offsets: tuple[int, ...], at: Instant) -> RepeatedCommit:
-    """Applies a repeated commit to the group and returns its record."""
+    """Stores the offsets of a commit to the same partitions as before, and returns its record."""
     record = _new(RepeatedCommit, (group.group_id, partitions, offsets, at.wall_ms))
     group.committed_offsets.apply_repeated(record)
     return record
 
 
 def refuse(topics: list[CommitResults], error: ErrorCode) -> CommitReply:
-    """Returns the reply with one error for every valid partition."""
+    """Returns the reply to an OffsetCommit that has this error for every partition that exists."""
     for topic in topics:
         topic.results = results_for(topic.partitions, error)
     return reply(topics)
@@ -135,7 +140,8 @@ def remember_template(
     reply: CommitReply,
     known: Topics,
 ) -> None:
-    """Makes the commit the member's template if all of it was accepted and it is not too large."""
+    """Remembers the commit as the member's template, which repeated commits are compared with, if all of it was
+    accepted and it is not too large."""
     is_whole = all(topic.all_accepted and topic.missing is None and topic.partitions for topic in topics)
     if is_whole and request.retention is None and len(request.offsets) <= _MAX_TEMPLATE_PARTITIONS:
         bounds = tuple(_bounds(topic) for topic in topics)
@@ -145,6 +151,7 @@ def remember_template(
 
 
 def reply(topics: list[CommitResults]) -> CommitReply:
+    """Returns the reply to an OffsetCommit, with the result of each partition."""
     for topic in topics:
         if topic.all_accepted:
             topic.results = results_for(topic.partitions, ErrorCode.none)

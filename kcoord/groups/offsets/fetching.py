@@ -18,7 +18,8 @@ Offsets = Mapping[str, Mapping[int, OffsetAndMetadata]]
 
 
 def fetch(group: Group | None, asked: RequestedGroup, topics: Topics, *, is_by_id: bool) -> OffsetGroup:
-    """Returns the requested offsets. A group that does not exist has none, which is no error."""
+    """Returns the committed offsets that an OffsetFetch asks of one group. A group that does not exist has none, which
+    is no error."""
     offsets: Offsets = {} if group is None or group.state is State.DEAD else group.offsets
     if asked.topics is None:
         results = _all_topics(offsets, topics, is_by_id)
@@ -29,6 +30,7 @@ def fetch(group: Group | None, asked: RequestedGroup, topics: Topics, *, is_by_i
 
 
 def refuse(asked: RequestedGroup, error: ErrorCode) -> OffsetGroup:
+    """Returns the part of the reply to OffsetFetch for a group whose offsets cannot be fetched, with this error."""
     topics = tuple(
         OffsetTopic(name=topic.name, topic_id=topic.topic_id, partitions=_failed_partitions(topic.partitions, error))
         for topic in asked.topics or ()
@@ -37,7 +39,8 @@ def refuse(asked: RequestedGroup, error: ErrorCode) -> OffsetGroup:
 
 
 def fence_delete(group: Group | None) -> ErrorCode | None:
-    """Returns an error unless offsets can be deleted: only of consumer groups it is known which topics they use."""
+    """Returns an error unless OffsetDelete may delete offsets of the group now, else None: while it has members its
+    protocol type must be "consumer", since only of such groups it is known which topics they use."""
     if group is None or group.state is State.DEAD:
         return ErrorCode.group_id_not_found
     if not group.is_empty and group.protocol_type != CONSUMER:
@@ -48,7 +51,8 @@ def fence_delete(group: Group | None) -> ErrorCode | None:
 def delete(
     group: Group, asked: tuple[TopicPartitions, ...], topics: Topics
 ) -> tuple[tuple[TopicErrors, ...], list[OffsetDeleted]]:
-    """Returns one result per partition, and the tombstones of the deleted offsets."""
+    """Decides an OffsetDelete: returns the results of all partitions by topic, and the tombstones of the offsets to
+    delete."""
     results = [_validate_topic(group, topic, topics) for topic in asked]
     deleted = {
         (topic.name or "", result.partition_index)
@@ -64,6 +68,7 @@ def delete(
 
 
 def tombstones_of(group: Group) -> list[OffsetDeleted]:
+    """Returns the tombstones of all committed offsets of the group."""
     return [
         OffsetDeleted(group_id=group.group_id, topic=topic, partition=partition)
         for topic, partitions in group.offsets.items()
@@ -74,8 +79,8 @@ def tombstones_of(group: Group) -> list[OffsetDeleted]:
 def records_of_deleted_topic(
     group: Group, topic: str, topic_id: UUID, recreated: RecreatedTopic | None = None
 ) -> list[OffsetDeleted | OffsetsStored]:
-    """Returns the records that delete a deleted topic's offsets; those of a topic with the same name and another id
-    stay.
+    """Returns the records that delete the group's offsets of a deleted topic; those of a topic with the same name and
+    another id stay.
 
     Offsets that may have been meant for the recreated topic, though they were stored for the old id, are moved to it.
     """

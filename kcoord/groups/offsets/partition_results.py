@@ -17,7 +17,8 @@ PartitionErrors = tuple[PartitionError, ...]
 
 @dataclass(slots=True, kw_only=True)
 class PartitionResults:
-    """The results of one topic of a request."""
+    """The error codes of one topic's partitions while an OffsetCommit or OffsetDelete is decided: `missing` has those
+    of partitions that do not exist, None if all exist."""
 
     name: str | None
     topic_id: UUID | None = None
@@ -26,11 +27,12 @@ class PartitionResults:
 
 
 def results_for(partitions: Iterable[int], error: ErrorCode) -> PartitionErrors:
+    """Returns this error code for each of the partitions."""
     return tuple([PartitionError(partition_index=partition, error_code=error) for partition in partitions])
 
 
 def to_topics(results: Sequence[PartitionResults]) -> tuple[TopicErrors, ...]:
-    """Returns the topics of the reply, in Kafka's order."""
+    """Returns the topics of the reply to OffsetCommit or OffsetDelete, in Kafka's order."""
     if all(topic.missing is None for topic in results):
         return tuple([_topic(topic, topic.results) for topic in results if topic.results])
     merged: dict[tuple[str | None, UUID | None], tuple[PartitionResults, list[PartitionError]]] = {}

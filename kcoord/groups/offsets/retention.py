@@ -17,7 +17,8 @@ from kcoord.groups.records import CommitInfo, OffsetDeleted
 
 
 def expired(group: Group, wall_ms: int, retention_ms: int) -> list[OffsetDeleted]:
-    """Returns the tombstones of all expired offsets."""
+    """Returns the tombstones of the group's offsets that have expired at `wall_ms`, given `offsets.retention.minutes`
+    as milliseconds."""
     if not _may_expire(group):
         return []
     return [

@@ -25,7 +25,8 @@ _NATIVE: Final = {"b": np.int8, "B": np.uint8, "h": np.int16, "H": np.uint16, "i
 
 
 class ByteBuffer:
-    """Bytes that are read at many positions. A position may be anything from 0 to `size`."""
+    """A buffer of bytes from which numbers or texts at many positions are read at once, as NumPy or Arrow arrays. A
+    position may be anything from 0 to `size`; PADDING bytes follow the content."""
 
     __slots__ = ("_buffer", "_views", "padded", "size")
 
@@ -39,27 +40,30 @@ class ByteBuffer:
 
     @classmethod
     def of(cls, *parts: bytes | bytearray | memoryview) -> "ByteBuffer":
-        """Copies the parts into one buffer, one after the other."""
+        """Makes a buffer of copies of these parts, one after the other."""
         padded = b"".join([*parts, bytes(PADDING)])
         return cls(padded, len(padded) - PADDING)
 
     def numbers(self, code: str, at: Positions) -> npt.NDArray[Any]:
-        """Returns the big-endian numbers (by struct's code) that begin at these positions, in native byte order."""
+        """Returns the big-endian numbers (by struct's format character) that begin at these positions, in native byte
+        order."""
         return self._view(f">{code}")[at].astype(_NATIVE[code], copy=False)
 
     def pairs(self) -> npt.NDArray[np.uint16]:
-        """Returns, for every position, its two bytes as one number; the first byte is the lower one."""
+        """Returns, for every position, its two bytes as one number, the first byte being the lower one: the index into
+        tables of varints."""
         return self._view("<u2")
 
     def rows(self, at: Positions, width: int) -> npt.NDArray[np.uint8]:
-        """Returns `width` bytes from each position as rows of a matrix; all of them lie within the content."""
+        """Returns `width` bytes from each position as the rows of a matrix; all of them lie within the content."""
         if not len(at):
             return np.empty((0, width), np.uint8)
         view = np.ndarray((len(self.padded) - width + 1,), f"V{width}", self.padded, 0, (1,))
         return view[at].view(np.uint8).reshape(len(at), width)
 
     def spans(self, starts: Positions, ends: Positions) -> pa.BinaryArray:
-        """Returns the bytes of each span; spans are in ascending order and do not overlap."""
+        """Returns the bytes from each start to its end as an Arrow array; spans are in ascending order and do not
+        overlap."""
         count = len(starts)
         if not count:
             return pa.array([], pa.binary())
@@ -71,7 +75,8 @@ class ByteBuffer:
         return alternating.take(pa.array(np.arange(0, 2 * count, 2, dtype=np.int32)))
 
     def texts(self, starts: Positions, ends: Positions) -> pa.StringArray:
-        """Returns the text of each span; invalid UTF-8 is replaced, as everywhere where records are read."""
+        """Returns the UTF-8 text from each start to its end as an Arrow array; invalid UTF-8 is replaced, as everywhere
+        where records are read."""
         if np.array_equal(starts, ends):
             return pa.repeat(pa.scalar("", pa.string()), len(starts))
         spans = self.spans(starts, ends)
@@ -81,6 +86,7 @@ class ByteBuffer:
             return pa.array([span.decode(errors="replace") for span in spans.to_pylist()], pa.string())
 
     def bytes_at(self, start: int, end: int) -> bytes:
+        """Returns the bytes from `start` to `end`."""
         return bytes(self.padded[start:end])
 
     def _view(self, dtype: str) -> npt.NDArray[Any]:
@@ -93,10 +99,11 @@ class ByteBuffer:
 
 
 class Cursor:
-    """A position in each of many spans, which advances over the same fields in all of them at once.
+    """A read position in each of many byte spans (records), which advances over the same field in all of them at once;
+    each method reads a column of values.
 
-    Where a span ends too early, or a number has a value that is not allowed, `is_valid` becomes false for this span
-    and its position stays within it; what is read there afterwards has no meaning.
+    Where a span ends too early, or a number has a value that is not allowed, `is_valid` becomes false for this span and
+    its position stays within it; what is read there afterwards has no meaning.
     """
 
     __slots__ = ("at", "buffer", "ends", "is_valid")
@@ -108,27 +115,30 @@ class Cursor:
         self.is_valid: Flags = starts <= ends
 
     def number(self, code: str) -> npt.NDArray[Any]:
+        """Reads a big-endian number of fixed size (by struct's format character) from each span."""
         values = self.buffer.numbers(code, self.at)
         self.skip(values.itemsize)
         return values
 
     def skip(self, sizes: int | Integers) -> None:
-        """Advances by these sizes, which must not be negative."""
+        """Advances each position by this many bytes, which must not be negative."""
         at = self.at + sizes
         self.is_valid &= at <= self.ends
         self.at = np.minimum(at, self.ends)
 
     def span(self, sizes: Integers) -> tuple[Positions, Positions]:
-        """Advances over fields of these sizes and returns their starts and ends; a negative size is an empty span."""
+        """Advances over fields of these sizes in bytes and returns their starts and ends; a negative size is an empty
+        span."""
         start = self.at
         self.skip(np.maximum(sizes, 0))
         return start, self.at
 
     def require(self, condition: Flags) -> None:
+        """Marks the spans for which the condition is false as invalid."""
         self.is_valid &= condition
 
     def uvarint(self, max_bytes: int = 4) -> Integers:
-        """Reads an unsigned varint. One with more than `max_bytes` bytes is invalid."""
+        """Reads an unsigned varint from each span. One with more than `max_bytes` bytes is invalid."""
         packed = _VARINT_TABLE[self.buffer.pairs()[self.at]]
         values: Integers = packed >> _LENGTH_BITS
         self.skip(packed & _LENGTH_MASK)
@@ -138,11 +148,11 @@ class Cursor:
         return values
 
     def varint(self) -> Integers:
-        """Reads a zigzag varint."""
+        """Reads a signed (zigzag) varint from each span."""
         return _unzigzag(self.uvarint())
 
     def varlong(self) -> Integers:
-        """Reads a zigzag varint of 56 bits at most."""
+        """Reads a signed (zigzag) varint of 56 bits at most from each span."""
         return _unzigzag(self.uvarint(_MAX_VARLONG_BYTES))
 
     def _read_longer(self, values: Integers, longer: Integers, max_bytes: int) -> None:

@@ -32,7 +32,8 @@ _NO_ID: Final = bytes(UUID_BYTES)
 
 
 def decode_commits(records: Records) -> tuple[pa.RecordBatch, list[Rejection]]:
-    """Returns the rows of these records, whose keys are those of commits, in their order; and the rejected ones."""
+    """Decodes OffsetCommit records (the caller has selected them by their keys) to rows of the table `commits`, in
+    their order; returns them with rows of `rejected` for records that cannot be decoded."""
     names = Cursor(records.buffer, records.key_starts + _FIRST_BYTES, records.key_ends)
     keys = read_fields(OFFSET_COMMIT.key, 0, names)
     versions = _versions(records)

@@ -21,16 +21,17 @@ import pyarrow.compute as pc
 
 from kcoord.pipeline.decoding.decode import Rows, Tally, decode_records
 from kcoord.pipeline.decoding.records import Source, records_of_messages
-from kcoord.pipeline.decoding.row_filter import RowFilter, Wanted
+from kcoord.pipeline.decoding.row_filter import RowFilter, RowSelection
 from kcoord.pipeline.decoding.segments import OFFSETS_TOPIC
 
 CONSUMED_COLUMNS: Final = ("partition", "offset", "timestamp", "key", "value")
 """The columns of the input. Timestamps are in ms since 1970; keys and values are bytes, or null."""
 
 
-def decode_consumed(batches: Iterable[pa.RecordBatch], wanted: Wanted) -> Iterator[Rows]:
-    """Yields all wanted rows, and at the end one row of `scanned` for each partition. The records of a partition must
-    be in order."""
+def decode_consumed(batches: Iterable[pa.RecordBatch], wanted: RowSelection) -> Iterator[Rows]:
+    """Decodes records of `__consumer_offsets` that another client has consumed, with the columns CONSUMED_COLUMNS, to
+    rows of the tables; at the end it yields one row of `scanned` for each partition. `wanted` selects groups and times.
+    The records of a partition must be in order."""
     logs: dict[int, _PartitionDecoder] = {}
     for batch in batches:
         for partition in pc.unique(batch["partition"]).to_pylist():

@@ -41,7 +41,8 @@ _COUNTED: Final[list[str]] = TABLES[SCANNED].schema.names[6:]
 
 
 def decode_range(segment_range: SegmentRange) -> Iterator[Rows]:
-    """Yields all rows of the range, and at the end its row of `scanned`."""
+    """Decodes a range of a segment file to rows of the tables: yields batches of rows, each with the name of its table,
+    and at the end its row of `scanned`."""
     segment = segment_range.segment
     source = Source(partition=segment.partition, segment=segment.base_offset)
     tally = Tally()
@@ -59,7 +60,8 @@ def decode_range(segment_range: SegmentRange) -> Iterator[Rows]:
 
 
 def decode_piece(piece: Piece, source: Source, outcomes: Outcomes, tally: "Tally") -> Iterator[Rows]:
-    """Yields the rows of some batches of `__consumer_offsets`, given how the transaction of each batch ended."""
+    """Decodes some batches of `__consumer_offsets` to rows of the tables, given how the transaction of each batch
+    ended, and counts them in the tally."""
     headers = piece.headers
     tally.add_batches(headers)
     is_control = headers["attributes"] & CONTROL != 0
@@ -82,7 +84,8 @@ def decode_piece(piece: Piece, source: Source, outcomes: Outcomes, tally: "Tally
 
 
 def log_ends(headers: Headers, topic: str, partition: int, tally: "Tally") -> Iterator[Rows]:
-    """Yields a row for each batch of another topic."""
+    """Yields a row of the table `log_ends` for each batch of another topic, by its header alone, and counts them in the
+    tally."""
     tally.add_batches(headers)
     tally.counts["plain"] += int(_counts(headers).sum())
     base_offsets = headers["base_offset"].astype(np.int64)
@@ -100,7 +103,8 @@ def log_ends(headers: Headers, topic: str, partition: int, tally: "Tally") -> It
 
 
 def decode_records(records: Records) -> Iterator[Rows]:
-    """Yields the rows of these records of `__consumer_offsets`."""
+    """Decodes records of `__consumer_offsets` to rows of the tables: yields batches of rows, each with the name of its
+    table."""
     has_type = records.has_key & (records.key_ends - records.key_starts >= _TYPE_BYTES)
     numbers = records.buffer.numbers("h", records.key_starts)
     is_commit = has_type & np.isin(numbers, [each.number for each in COMMIT_TYPES])
@@ -115,24 +119,26 @@ def decode_records(records: Records) -> Iterator[Rows]:
 
 @dataclass(slots=True)
 class Tally:
-    """Counts what was read of a range and what became of it."""
+    """The counts of a range that become its row of the table `scanned`: how many bytes, batches and records were read,
+    and how many records became rows, were rejected or were skipped."""
 
     size: int = 0
     """How many bytes were read."""
     counts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(_COUNTED, 0))
 
     def add_batches(self, headers: Headers) -> None:
+        """Counts these batches, and the records that their headers claim."""
         self.counts["batches"] += len(headers)
         self.counts["records"] += int(_counts(headers).sum())
 
     def counted(self, rows: Any) -> Iterator[Rows]:
-        """Passes the rows through and counts them."""
+        """Passes rows of the tables through and counts them."""
         for table, batch in rows:
             self.counts[table] += int(sum(batch["records"].to_pylist())) if table == REJECTED else len(batch)
             yield table, batch
 
     def row(self, topic: str, source: Source, start: int, end: int) -> Rows:
-        """Returns the row of `scanned`."""
+        """Returns the range's row of the table `scanned`."""
         facts = {
             "topic": topic,
             "partition": source.partition,

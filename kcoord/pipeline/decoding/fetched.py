@@ -24,7 +24,7 @@ from kcoord.pipeline.decoding.byte_columns import ByteBuffer, Integers
 from kcoord.pipeline.decoding.decode import Rows, Tally, decode_piece, log_ends
 from kcoord.pipeline.decoding.records import Source
 from kcoord.pipeline.decoding.rejected import rejected_batch, rejected_part
-from kcoord.pipeline.decoding.row_filter import RowFilter, Wanted
+from kcoord.pipeline.decoding.row_filter import RowFilter, RowSelection
 from kcoord.pipeline.decoding.scan import CONTROL, TRANSACTIONAL, Headers, Piece, Problem, checked_batches, find_batches
 from kcoord.pipeline.decoding.segments import OFFSETS_TOPIC
 from kcoord.pipeline.decoding.transactions import Outcome, Outcomes, markers_of
@@ -36,7 +36,8 @@ _NO_POSITION: Final = 0  # fetched batches have no position in a file
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogRange:
-    """The batches of a partition's log whose last offsets are at least `start` and below `end`."""
+    """A range of offsets of a partition's log in a live cluster: the batches whose last offsets are at least `start`
+    and below `end`."""
 
     topic: str
     partition: int
@@ -45,17 +46,20 @@ class LogRange:
 
     @property
     def holds_offsets(self) -> bool:
+        """Whether the log is a partition of `__consumer_offsets`."""
         return self.topic == OFFSETS_TOPIC
 
     @property
     def log(self) -> str:
+        """The name of the log, `<topic>-<partition>`."""
         return f"{self.topic}-{self.partition}"
 
 
 class RangeDecoder:
-    """Decodes a range fetch by fetch: knows where the next fetch begins, and yields the wanted rows."""
+    """Decodes the fetch responses of one range of offsets to rows of the tables, one after the other; `next_offset` is
+    where the next fetch begins."""
 
-    def __init__(self, log_range: LogRange, wanted: Wanted) -> None:
+    def __init__(self, log_range: LogRange, wanted: RowSelection) -> None:
         self.range = log_range
         self.next_offset = log_range.start
         self._source = Source(partition=log_range.partition)
@@ -64,20 +68,23 @@ class RangeDecoder:
 
     @property
     def is_done(self) -> bool:
+        """Whether the range was decoded to its end."""
         return self.next_offset >= self.range.end
 
     def decode(self, fetched: Fetched) -> Iterator[Rows]:
-        """Decodes the response of a fetch from `next_offset` on, and advances `next_offset` past it."""
+        """Decodes the response of a fetch from `next_offset` on: yields the rows that the selection includes, and
+        advances `next_offset` past it."""
         return self._filter.apply(self._decode(fetched))
 
     def skip_to(self, offset: int, reason: str, *, size: int | None = None) -> Iterator[Rows]:
-        """Skips to this offset, since what is before it cannot be read: so many bytes, or it is gone."""
+        """Skips to this offset, since what is before it cannot be read, for this reason: yields a row of `rejected`.
+        `size` is how many bytes are skipped, None if the offsets are gone."""
         self.next_offset = min(max(self.next_offset, offset), self.range.end)
         problem = Problem(position=_NO_POSITION, reason=f"{self.range.log}: {reason}", size=size)
         yield from self._tally.counted([(REJECTED, rejected_batch([rejected_part(self._source, problem)]))])
 
     def scanned(self) -> Iterator[Rows]:
-        """Returns the range's row of `scanned`, when all else has been decoded."""
+        """Yields the range's row of the table `scanned`, when all else has been decoded."""
         return self._filter.apply([self._tally.row(self.range.topic, self._source, self.range.start, self.range.end)])
 
     def _decode(self, fetched: Fetched) -> Iterator[Rows]:
@@ -131,7 +138,8 @@ class RangeDecoder:
 
 
 def outcomes_of(piece: Piece, aborted: Sequence[Aborted]) -> Outcomes:
-    """Returns the outcome of each batch of one response; `aborted` are the transactions that the response lists."""
+    """Returns how the transaction of each batch of one fetch response ended; `aborted` are the aborted transactions
+    that the response lists."""
     headers = piece.headers
     outcomes = np.zeros(len(headers), np.int8)
     attributes = headers["attributes"]

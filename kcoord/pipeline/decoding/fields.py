@@ -17,7 +17,7 @@ UUID_BYTES: Final = 16
 
 
 class Spans(NamedTuple):
-    """Where a text or a uuid lies in each record. An absent one ends where it starts."""
+    """Where a text or a uuid lies in each of many records, as starts and ends. An absent one ends where it starts."""
 
     starts: Positions
     ends: Positions
@@ -27,7 +27,8 @@ Column = npt.NDArray[Any] | Spans
 
 
 def read_fields(layout: RecordSchema, version: int, cursor: Cursor) -> Mapping[str, Column]:
-    """Reads a column for each field of the layout; a field that the version lacks has its default."""
+    """Reads the fields of a schema in this version from many records at once: returns a column by field name, numbers
+    or positions of texts. A field that the version lacks has its default."""
     is_flexible = layout.is_flexible(version)
     columns: dict[str, Column] = {}
     for field in layout.fields:

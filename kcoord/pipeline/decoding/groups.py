@@ -40,20 +40,22 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecodedGroups:
-    """The decoded rows by table, and the rejected records."""
+    """Records of groups that are decoded to rows of the tables `generations` and `group_events`, and rows of `rejected`
+    for those that cannot be."""
 
     generations: list[Row] = field(default_factory=list)
     group_events: list[Row] = field(default_factory=list)
     rejections: list[Rejection] = field(default_factory=list)
 
     def batches(self) -> Mapping[str, pa.RecordBatch]:
-        """Returns the rows by table; only tables that have rows."""
+        """Returns the rows as Arrow batches by table; only tables that have rows."""
         found = {GENERATIONS: self.generations, GROUP_EVENTS: self.group_events}
         return {name: pa.RecordBatch.from_pylist(rows, TABLES[name].schema) for name, rows in found.items() if rows}
 
 
 def decode_groups(records: Records, rows: Integers) -> DecodedGroups:
-    """Decodes these rows of the records, which are no commits."""
+    """Decodes these records, by their row numbers, which are no OffsetCommit: GroupMetadata of classic groups to rows
+    of `generations`, those of consumer, share and streams groups to rows of `group_events`."""
     decoded = DecodedGroups()
     for row in rows.tolist():
         try:

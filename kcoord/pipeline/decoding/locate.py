@@ -25,7 +25,8 @@ _UNKNOWN_STEP: Final = 0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocatedRecords:
-    """Columns with a row for each record, in the order of the log. A null key or value has an empty span."""
+    """Where the key and the value of each record lie in the decompressed bytes, as columns with a row for each record,
+    in the order of the log. `batches` is the index of its batch. A null key or value has an empty span."""
 
     batches: Integers
     offset_deltas: Integers
@@ -43,7 +44,8 @@ class LocatedRecords:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokenBatch:
-    """A batch whose records do not match its header: `records_read` could be read, the rest cannot be."""
+    """A batch (by its index) whose records do not match its header: the first `records_read` of them could be read, the
+    rest cannot be."""
 
     batch: int
     records_read: int
@@ -53,7 +55,8 @@ class BrokenBatch:
 def locate_records(
     buffer: ByteBuffer, starts: Positions, ends: Positions, counts: Integers
 ) -> tuple[LocatedRecords, list[BrokenBatch]]:
-    """Finds the records of batches, given where their decompressed bytes lie and how many records each claims."""
+    """Finds where the records of many batches lie, all at once, given where the batches' decompressed bytes begin and
+    end and how many records each header claims. Returns them, and the batches that do not match their headers."""
     is_possible = (counts >= 0) & (counts * SMALLEST_RECORD <= ends - starts)
     stepped_counts = np.where(is_possible, counts, 0)
     at, is_complete = _record_starts(buffer, starts, ends, stepped_counts)

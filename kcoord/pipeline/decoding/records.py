@@ -21,20 +21,24 @@ _DAY_MS: Final = 86_400_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """The log that records come from."""
+    """The log that decoded records come from: a partition of `__consumer_offsets`, and the base offset of the segment
+    file, None if they came over the network."""
 
     partition: int
     segment: int | None = None
 
     @property
     def is_file(self) -> bool:
-        """Whether records have positions in a file; those that came over the network have none."""
+        """Whether the records come from a segment file, and so have positions in it; those that came over the network
+        have none."""
         return self.segment is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Records:
-    """Columns with a row for each record, in the order of the log. A null key or value has an empty span."""
+    """Records that are to be decoded, as columns with a row for each record, in the order of the log: where its key and
+    value lie in the buffer, its offset, and its timestamp in milliseconds since 1970. A null key or value has an empty
+    span."""
 
     source: Source
     buffer: ByteBuffer
@@ -54,13 +58,15 @@ class Records:
         return len(self.offsets)
 
     def key(self, row: int) -> bytes | None:
+        """Returns the bytes of the key of the record in this row; None if it is null."""
         return self.buffer.bytes_at(self.key_starts[row], self.key_ends[row]) if self.has_key[row] else None
 
     def value(self, row: int) -> bytes | None:
+        """Returns the bytes of the value of the record in this row; None if it is null."""
         return self.buffer.bytes_at(self.value_starts[row], self.value_ends[row]) if self.has_value[row] else None
 
     def take(self, rows: Integers) -> "Records":
-        """Returns these rows, in their order; taking all rows copies nothing."""
+        """Returns the records in these rows, in their order; taking all rows copies nothing."""
         if len(rows) == len(self):
             return self
         return Records(
@@ -85,7 +91,8 @@ def records_of_messages(
     offsets: Sequence[int],
     timestamps: Sequence[int],
 ) -> Records:
-    """Makes records of consumed messages: all are of committed transactions, and which ones is unknown."""
+    """Makes records of the keys and values that another client has consumed: all are of committed transactions, and
+    which ones is unknown."""
     buffer = ByteBuffer.of(*(part or b"" for pair in zip(keys, values, strict=True) for part in pair))
     sizes = np.array([len(part or b"") for pair in zip(keys, values, strict=True) for part in pair], np.int64)
     ends = np.cumsum(sizes)
@@ -106,7 +113,7 @@ def records_of_messages(
 
 
 def source_columns(records: Records) -> list[pa.Array]:
-    """Returns the columns of `schemas.SOURCE`."""
+    """Returns the last columns of all decoded tables (partition, segment, offset, time and date) for these records."""
     count = len(records)
     segment = pa.scalar(records.source.segment, pa.int64())
     return [
@@ -119,12 +126,14 @@ def source_columns(records: Records) -> list[pa.Array]:
 
 
 def source_row(records: Records, row: int) -> dict[str, Any]:
-    """Returns the values of `schemas.SOURCE` for one record."""
+    """Returns the last columns of all decoded tables (partition, segment, offset, time and date) for the record in this
+    row."""
     return source_facts(records.source, int(records.offsets[row]), int(records.timestamps[row]))
 
 
 def source_facts(source: Source, offset: int | None, timestamp: int) -> dict[str, Any]:
-    """Returns the values of `schemas.SOURCE` for an offset and a timestamp."""
+    """Returns the last columns of all decoded tables (partition, segment, offset, time and date) for an offset and a
+    timestamp."""
     is_known = bool(_is_known(np.array(timestamp)))
     return {
         "source_partition": source.partition,
@@ -136,12 +145,12 @@ def source_facts(source: Source, offset: int | None, timestamp: int) -> dict[str
 
 
 def time_of(milliseconds: int) -> int | None:
-    """Converts a timestamp to microseconds; None if it is unknown or in no calendar."""
+    """Converts milliseconds since 1970 to microseconds; None if the time is unknown (-1) or in no calendar."""
     return milliseconds * 1000 if bool(_is_known(np.array(milliseconds))) else None
 
 
 def times(milliseconds: Integers) -> pa.Array:
-    """Converts timestamps to an Arrow column of times; null if unknown or in no calendar."""
+    """Converts milliseconds since 1970 to an Arrow column of times; null if unknown (-1) or in no calendar."""
     is_known = _is_known(milliseconds)
     if is_known.all():
         return pa.array(milliseconds * 1000).view(TIME)
@@ -149,7 +158,7 @@ def times(milliseconds: Integers) -> pa.Array:
 
 
 def dates(milliseconds: Integers) -> pa.Array:
-    """Converts timestamps to an Arrow column of dates; null if unknown or in no calendar."""
+    """Converts milliseconds since 1970 to an Arrow column of dates; null if unknown (-1) or in no calendar."""
     is_known = _is_known(milliseconds)
     days = np.floor_divide(np.where(is_known, milliseconds, 0), _DAY_MS).astype(np.int32)
     return pa.array(days, mask=None if is_known.all() else ~is_known).view(pa.date32())

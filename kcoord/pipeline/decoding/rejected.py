@@ -16,7 +16,7 @@ _SCHEMA: Final = TABLES[REJECTED].schema
 
 
 def rejected_record(records: Records, row: int, reason: str) -> Rejection:
-    """Returns the row of a record that cannot be decoded."""
+    """Returns the row of the table `rejected` for the record in this row, which cannot be decoded for this reason."""
     return {
         "reason": reason,
         "what": "record",
@@ -31,7 +31,7 @@ def rejected_record(records: Records, row: int, reason: str) -> Rejection:
 
 
 def rejected_part(source: Source, problem: Problem) -> Rejection:
-    """Returns the row of a batch that cannot be read, or of bytes that are no batch."""
+    """Returns the row of the table `rejected` for a batch that cannot be read, or for bytes that are no batch."""
     return {
         "reason": problem.reason,
         "what": "segment" if problem.base_offset is None else "batch",
@@ -46,5 +46,5 @@ def rejected_part(source: Source, problem: Problem) -> Rejection:
 
 
 def rejected_batch(rejections: Sequence[Rejection]) -> pa.RecordBatch:
-    """Converts rejections to a batch of rows of `rejected`."""
+    """Converts rows of the table `rejected` to an Arrow batch."""
     return pa.RecordBatch.from_pylist(rejections, _SCHEMA)

@@ -18,8 +18,9 @@ FILTERED_OUT: Final = "left_out"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
-    """Which rows a job selects; by default all. Times are those of the records, in ms since 1970."""
+class RowSelection:
+    """Which rows of the decoded tables a job selects, by group and time; by default all. Times are those of the
+    records, in milliseconds since 1970."""
 
     since_ms: int | None = None
     until_ms: int | None = None
@@ -29,31 +30,35 @@ class Wanted:
 
     @property
     def is_everything(self) -> bool:
-        return self == Wanted()
+        """Whether all rows are selected."""
+        return self == RowSelection()
 
     def to_json(self) -> str:
         """Serializes the selection; `from_json` reads it."""
         return json.dumps(asdict(self))
 
     @classmethod
-    def from_json(cls, text: str) -> "Wanted":
+    def from_json(cls, text: str) -> "RowSelection":
+        """Parses what `to_json` has serialized."""
         facts = json.loads(text)
         return cls(**{**facts, "groups": tuple(facts["groups"])})
 
 
-def filter_rows(wanted: Wanted, rows: Iterable[Rows]) -> Iterator[Rows]:
-    """Yields the wanted rows of one range; its row of `scanned` counts those that were filtered out."""
+def filter_rows(wanted: RowSelection, rows: Iterable[Rows]) -> Iterator[Rows]:
+    """Yields the selected rows of one range of a log; its row of the table `scanned` counts those that were filtered
+    out."""
     return RowFilter(wanted).apply(rows)
 
 
 class RowFilter:
-    """Filters the rows of a range that come part by part."""
+    """Filters the decoded rows of one range of a log by group and time, and counts those that are filtered out."""
 
-    def __init__(self, wanted: Wanted) -> None:
+    def __init__(self, wanted: RowSelection) -> None:
         self._wanted = wanted
         self._filtered_out = dict.fromkeys(_FILTERED_TABLES, 0)
 
     def apply(self, rows: Iterable[Rows]) -> Iterator[Rows]:
+        """Yields the selected rows; a row of the table `scanned` gets the counts of those that were filtered out."""
         if self._wanted.is_everything:
             yield from rows
             return
@@ -69,7 +74,7 @@ class RowFilter:
                 yield table, batch
 
 
-def _is_wanted(wanted: Wanted, batch: pa.RecordBatch) -> pa.Array:
+def _is_wanted(wanted: RowSelection, batch: pa.RecordBatch) -> pa.Array:
     """Returns which rows are wanted. A row without a time is wanted only if no time is asked for."""
     conditions = []
     if wanted.groups:

@@ -72,7 +72,7 @@ CONTROL: Final = 0x20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """A part of a segment that cannot be read: a batch, or everything from `position` on."""
+    """A part of a segment that cannot be read: a batch, or everything from `position` (in bytes) on; and why."""
 
     position: int
     reason: str
@@ -87,7 +87,8 @@ class Problem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Piece:
-    """Whole batches with right checksums, as they are in the file: `at` are their positions in the buffer."""
+    """Whole record batches that were read at once from a segment, with right checksums: their headers, and their
+    positions `at` in the buffer. `position` is that of the buffer in the file."""
 
     buffer: ByteBuffer
     position: int
@@ -97,7 +98,8 @@ class Piece:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecompressedBatches:
-    """Batches of a piece with their records decompressed; these lie in the buffer from `starts` to `ends`."""
+    """The decompressed records of several batches of a piece: those of each batch lie in the buffer from `starts` to
+    `ends`. `positions` are those of the batches in the file."""
 
     buffer: ByteBuffer
     headers: Headers
@@ -107,7 +109,8 @@ class DecompressedBatches:
 
 
 def read_pieces(segment_range: SegmentRange, *, max_bytes: int = PIECE_BYTES) -> Iterator[Piece | Problem]:
-    """Yields the content of the range in order, except that the problems of a piece come before it."""
+    """Reads a range of a segment file, up to `max_bytes` at a time: yields its batches, and problems with bytes that
+    cannot be read. All is in order, except that the problems of a piece come before it."""
     position, end = segment_range.start, segment_range.end
     with segment_range.segment.path.open("rb") as file:
         wanted = max_bytes = max(max_bytes, HEADER_SIZE)
@@ -130,7 +133,8 @@ def read_pieces(segment_range: SegmentRange, *, max_bytes: int = PIECE_BYTES) ->
 
 
 def decompressed_parts(piece: Piece, wanted: Flags) -> Iterator[DecompressedBatches | Problem]:
-    """Yields the wanted batches decompressed, as many at once as there is room for."""
+    """Yields those batches of a piece that the flags `wanted` select, decompressed, as many at once as there is room
+    for; and a problem for each that cannot be decompressed."""
     if not (piece.headers["attributes"][wanted] & CODEC).any():
         headers, at = piece.headers[wanted], piece.at[wanted]
         ends = at + headers["length"] + LOG_OVERHEAD
@@ -158,7 +162,7 @@ def decompressed_parts(piece: Piece, wanted: Flags) -> Iterator[DecompressedBatc
 
 
 def batch_problem(piece: Piece, row: int, reason: str) -> Problem:
-    """Returns the problem of a batch whose records cannot be read."""
+    """Returns the problem of the batch in this row of a piece, whose records cannot be read."""
     header = piece.headers[row]
     return Problem(
         position=piece.position + int(piece.at[row]),
@@ -191,7 +195,8 @@ def _read(file: BufferedReader, position: int, size: int) -> ByteBuffer:
 
 
 def find_batches(buffer: ByteBuffer) -> tuple[list[int], int]:
-    """Returns where whole batches begin, from the start of the buffer on, and where the last of them ends."""
+    """Returns the positions at which whole batches begin, from the start of the buffer on, and the position at which
+    the last of them ends."""
     content, size, unpack = buffer.padded, buffer.size, FRAME.unpack_from
     positions: list[int] = []
     position, last = 0, size - HEADER_SIZE
@@ -206,7 +211,8 @@ def find_batches(buffer: ByteBuffer) -> tuple[list[int], int]:
 
 
 def checked_batches(buffer: ByteBuffer, position: int, at: Positions) -> Iterator[Piece | Problem]:
-    """Yields the batches at these positions whose checksums are right, after the problems of the others."""
+    """Checks the checksums of the batches at these positions: yields a problem for each wrong one, then a piece with
+    the others."""
     headers = buffer.rows(at, HEADER_SIZE).view(_HEADER).reshape(len(at))
     ends = at + headers["length"] + LOG_OVERHEAD
     with memoryview(buffer.padded) as view:

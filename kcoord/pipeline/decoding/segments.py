@@ -53,16 +53,17 @@ _INDEX_ENTRY: Final = np.dtype([("offset", ">i4"), ("position", ">i4")])
 
 
 class NoSegments(InvalidInput, ValueError):
-    """The path has no segments."""
+    """Raised when a path has no log segments."""
 
 
 class DuplicatePartitions(InvalidInput, ValueError):
-    """A folder has the same partition more than once."""
+    """Raised when a folder has the log of the same partition more than once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Segment:
-    """A segment file of a partition's log."""
+    """A log segment file (`<base offset>.log`) of a partition's log: its topic, partition, base offset and size in
+    bytes."""
 
     path: Path
     topic: str
@@ -73,7 +74,8 @@ class Segment:
 
 
 class LogEnd(NamedTuple):
-    """Where a log ended when it was found: it may grow while it is read, and all reads must see the same log."""
+    """Where a partition's log ended when its segments were found: it may grow while it is read, and all reads must see
+    the same log."""
 
     base_offset: int
     """The base offset of the log's last segment."""
@@ -83,7 +85,7 @@ class LogEnd(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentRange:
-    """The batches of a segment that begin at `start` or later and end by `end`, as positions in its file."""
+    """A range of a segment file: the batches that begin at position `start` or later and end by `end`, in bytes."""
 
     segment: Segment
     start: int
@@ -91,14 +93,13 @@ class SegmentRange:
 
     @property
     def holds_offsets(self) -> bool:
+        """Whether the segment belongs to `__consumer_offsets`."""
         return self.segment.topic == OFFSETS_TOPIC
 
 
 def find_segments(path: Path) -> list[Segment]:
-    """Returns the segments of a folder, of a partition's folder, or the named one; by topic, partition and offset.
-
-    Raises NoSegments, and DuplicatePartitions.
-    """
+    """Returns the log segments of a data folder, of a partition's folder, or the named file; sorted by topic, partition
+    and offset. Raises NoSegments, and DuplicatePartitions."""
     if path.is_file():
         segments = [each for each in _in_partition(path.absolute().parent) if each.path.name == path.name]
     elif path.is_dir():
@@ -111,12 +112,14 @@ def find_segments(path: Path) -> list[Segment]:
 
 
 def plan_ranges(segments: Iterable[Segment], *, max_bytes: int = RANGE_BYTES) -> list[SegmentRange]:
-    """Splits these segments into ranges of at most about `max_bytes`; a batch is never cut."""
+    """Splits segments into ranges of at most about `max_bytes`, which can be decoded independently; a batch is never
+    cut."""
     return [each for segment in segments if segment.size for each in _split(segment, max_bytes)]
 
 
 def pack_ranges(ranges: Iterable[SegmentRange], *, task_bytes: int = TASK_BYTES) -> list[list[SegmentRange]]:
-    """Returns the ranges that each task reads, the largest first, so that the last task to end is a small one."""
+    """Distributes ranges of segments to Spark tasks: returns the ranges that each task reads, the largest first, so
+    that the last task to end is a small one."""
     packs: list[list[SegmentRange]] = []
     room = 0
     for each in sorted(ranges, key=lambda each: each.start - each.end):
@@ -130,7 +133,7 @@ def pack_ranges(ranges: Iterable[SegmentRange], *, task_bytes: int = TASK_BYTES)
 
 
 def later_segments(segment: Segment) -> list[tuple[Path, int]]:
-    """Returns the later segments of the same log, each with its size when the log was found."""
+    """Returns the paths of the later segments of the same log, each with its size in bytes when the log was found."""
     last, size = segment.log_end
     later = [path for path in _files(segment.path.parent) if segment.base_offset < int(path.stem) <= last]
     return [(path, size if int(path.stem) == last else path.stat().st_size) for path in later]

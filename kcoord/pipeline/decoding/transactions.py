@@ -51,7 +51,7 @@ _COMMIT: Final = 1
 
 
 class Outcome(IntEnum):
-    """How the transaction of a batch ended."""
+    """How the transaction of a batch ended; a batch outside transactions counts as committed."""
 
     COMMITTED = 0
     ABORTED = 1
@@ -63,7 +63,8 @@ Outcomes = npt.NDArray[np.int8]
 
 
 class Marker(NamedTuple):
-    """The end of a transaction, and its position, counted on from the start of the range's own file."""
+    """A commit or abort marker in the log, which ends a transaction of a producer; and its position in bytes, counted
+    on from the start of the range's own file."""
 
     producer_id: int
     position: int
@@ -71,7 +72,8 @@ class Marker(NamedTuple):
 
 
 class Transactions:
-    """Finds the outcomes of the batches of one range; they must be asked for in the order of the log."""
+    """Finds out how the transactions of one range of a segment ended, by looking ahead for their markers; the batches
+    must be asked for in the order of the log."""
 
     def __init__(self, segment_range: SegmentRange) -> None:
         self._ahead = _markers(segment_range)
@@ -79,7 +81,8 @@ class Transactions:
         self._outcomes: dict[int, list[Outcome]] = {}
 
     def outcomes(self, headers: Headers, positions: Positions) -> Outcomes:
-        """Returns the outcome of each batch at its position in the file; a batch outside transactions is committed."""
+        """Returns how the transaction of each batch ended, given its header and its position in the file; a batch
+        outside transactions is committed."""
         outcomes = np.zeros(len(headers), np.int8)
         attributes = headers["attributes"]
         for row in np.flatnonzero((attributes & TRANSACTIONAL != 0) & (attributes & CONTROL == 0)).tolist():
@@ -124,7 +127,7 @@ def _markers_in(path: Path, position: int, size: int) -> Iterator[Marker]:
 
 
 def markers_of(content: bytes, position: int) -> Iterator[Marker]:
-    """Yields the ends of transactions that a control batch records."""
+    """Yields the commit and abort markers in the bytes of a control batch."""
     batch = Batch(header=read_header(content), data=memoryview(content))
     if not has_valid_crc(batch):
         return

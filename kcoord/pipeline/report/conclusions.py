@@ -15,13 +15,15 @@ _LENGTH_UNKNOWN: Final = "; the log does not show how long they took."
 
 
 def group_conclusion(facts: GroupFacts, scale: TimeScale) -> Markup:
-    """Renders the paragraph about one group."""
+    """Renders the paragraph at the head of a group's page: how often it rebalanced, mostly why, what that cost, and how
+    far it was behind."""
     span = scale.last - scale.first
     return el("p", _rebalance_sentence(facts, span), " ", _lag_sentence(facts.lag), class_="conclusion")
 
 
 def overview_conclusion(facts: ReportFacts) -> Markup:
-    """Renders the paragraph about all groups: how many rebalanced, which most, and how many partitions lag."""
+    """Renders the paragraph at the head of the overview: how many groups rebalanced, which most, and how many
+    partitions lag."""
     groups = format_count(facts.groups.total, "group")
     if not facts.unstable.rows:
         happened = concatenate(f"None of {groups} rebalanced.")
@@ -41,7 +43,7 @@ def overview_conclusion(facts: ReportFacts) -> Markup:
 
 
 def short_time_remark(facts: ReportFacts) -> str | None:
-    """Returns a warning about rates per hour if less than an hour was read."""
+    """Returns a remark about rates per hour if less than an hour was read, else None."""
     if facts.hours is None or facts.hours > 1.0:
         return None
     return "Per hour: less than an hour of records was read, which counts as one."

@@ -8,7 +8,7 @@ VOID: Final = frozenset({"meta", "rect", "line", "path"})
 
 
 class Markup(str):
-    """Text that is HTML already. Only this file makes it of names and numbers."""
+    """Text that is HTML already, so that it is not escaped again. Only this file makes it of names and numbers."""
 
     __slots__ = ()
 
@@ -17,8 +17,8 @@ Child = str | Markup | None
 
 
 def el(name: str, /, *children: Child, **attributes: str | float | bool | None) -> Markup:
-    """Builds an element. `class_` is the class, `aria_label` the aria-label; an attribute that is None or False is
-    left out."""
+    """Renders an HTML or SVG element with these children and attributes; text is escaped. `class_` is the class,
+    `aria_label` the aria-label; an attribute that is None or False is left out."""
     opening = name + "".join(_attribute(key, value) for key, value in attributes.items())
     if name in VOID and not children:
         return Markup(f"<{opening}/>")
@@ -26,7 +26,7 @@ def el(name: str, /, *children: Child, **attributes: str | float | bool | None) 
 
 
 def concatenate(*children: Child) -> Markup:
-    """Concatenates the children, without an element around them."""
+    """Concatenates children to HTML, without an element around them; text is escaped."""
     return Markup("".join(child if isinstance(child, Markup) else escape_text(child) for child in children if child))
 
 
@@ -37,7 +37,7 @@ def escape_text(text: str) -> Markup:
 
 
 def visible(text: str) -> str:
-    """Escapes characters that cannot be printed."""
+    r"""Replaces characters that cannot be printed by their escapes, such as \n."""
     if text.isprintable():
         return text
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)

@@ -35,7 +35,7 @@ _ALL: Final = 2**31 - 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportRequest:
-    """What a report was asked for, and when."""
+    """The request for a report: the name of what was read, the time that the report is about, and when it was made."""
 
     source_name: str
     made_at: datetime
@@ -46,7 +46,8 @@ class ReportRequest:
 
 
 def collect_facts(frames: Frames, request: ReportRequest, limits: Limits | None = None) -> ReportFacts:
-    """Collects everything that is in the report."""
+    """Collects everything that the report shows from its DataFrames, aggregated by Spark. `limits` bound the number of
+    rows."""
     behind = lag_timeline(frames.lag, frames.log_ends, pieces=1, since=request.since, until=request.until)
     ranked = ranked_groups(frames.commits, frames.generations, frames.group_events, frames.rebalances, behind)
     ranked.persist()  # few rows that are expensive to compute, and are read twice
@@ -100,7 +101,7 @@ def _collect_facts(frames: Frames, ranked: DataFrame, request: ReportRequest, li
 
 
 def scanned_facts(scanned: DataFrame) -> Scanned:
-    """Adds up the counts of all rows of `scanned`."""
+    """Adds up the rows of the DataFrame `scanned`: how many batches and records were read, and what became of them."""
     names = [each.name for each in fields(Scanned)]
     [sums] = scanned.agg(*(f.sum(name).alias(name) for name in names)).collect()
     return Scanned(**{name: sums[name] or 0 for name in names})

@@ -13,7 +13,8 @@ _OF_NO_GROUP: Final = ("log_ends", "rejected", "scanned")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Frames:
-    """The frames of a report. All are read several times: derived ones should be read from files, or be cached."""
+    """The tables that a report is made of, as Spark DataFrames. All are read several times: derived ones should be read
+    from files, or be cached."""
 
     commits: DataFrame
     generations: DataFrame
@@ -29,7 +30,7 @@ class Frames:
     """Not a table on disk, but the result of `transforms.ownership.memberships`."""
 
     def of_groups(self, groups: Sequence[str]) -> "Frames":
-        """Returns the frames with the rows of some groups only."""
+        """Returns these tables with the rows of some groups only; tables without groups stay whole."""
         every = {each.name: getattr(self, each.name) for each in fields(self)}
         return Frames(
             **{

@@ -17,7 +17,7 @@ from kcoord.pipeline.report.group_frames import (
     latest_members,
     latest_rebalances,
     longest_ownerships,
-    marks,
+    rebalance_marks,
 )
 from kcoord.pipeline.report.model import (
     Bounded,
@@ -40,10 +40,11 @@ Fact = TypeVar("Fact")
 def group_facts(
     frames: Frames, groups: Sequence[Row], timeline: DataFrame, piece: float, limits: Limits, until: datetime | None
 ) -> list[GroupFacts]:
-    """Returns the facts of each row of `ranked_groups`, in their order. `frames` and `timeline` (a
-    `partition_timeline`) are of these groups only; a page is about the time before `until`."""
+    """Collects what the pages of groups show: returns one GroupFacts for each row of `ranked_groups`, in their order.
+    `frames` and `timeline` (a `partition_timeline`) are of these groups only; `piece` is the seconds of a piece of the
+    time, and a page is about the time before `until`."""
     piece_ms = round(piece * 1000)
-    marked = _by_group(marks(frames.rebalances, piece_ms))
+    marked = _by_group(rebalance_marks(frames.rebalances, piece_ms))
     rebalanced = _by_group(latest_rebalances(frames.rebalances, limits))
     members = _by_group(latest_members(frames.memberships, limits))
     owned = _by_group(longest_ownerships(frames.ownership, limits))

@@ -14,8 +14,9 @@ from kcoord.pipeline.report.model import Limits
 _TP: Final = ("group", "topic", "partition")
 
 
-def marks(rebalances: DataFrame, piece_ms: int) -> DataFrame:
-    """Returns one row for each cause and piece. A rebalance whose beginning or end is unknown is a moment."""
+def rebalance_marks(rebalances: DataFrame, piece_ms: int) -> DataFrame:
+    """Returns the rebalances for a chart: one row for each group, cause and piece of the time, with their number and
+    sum of durations. A rebalance whose beginning or end is unknown is a moment."""
     start, end = f.coalesce("started_at", "ended_at"), f.coalesce("ended_at", "started_at")
     return (
         rebalances.where(start.isNotNull())
@@ -34,7 +35,7 @@ def marks(rebalances: DataFrame, piece_ms: int) -> DataFrame:
 
 
 def latest_rebalances(rebalances: DataFrame, limits: Limits) -> DataFrame:
-    """Returns the latest rebalances of each group, the newest first."""
+    """Returns the latest rows of the table `rebalances` of each group, the newest first."""
     at = f.unix_millis(f.coalesce("ended_at", "started_at"))
     newest = Window.partitionBy("group").orderBy(at.desc_nulls_last(), f.col("generation").desc_nulls_last())
     return (
@@ -58,8 +59,8 @@ def latest_rebalances(rebalances: DataFrame, limits: Limits) -> DataFrame:
 
 
 def latest_members(memberships: DataFrame, limits: Limits) -> DataFrame:
-    """Returns the members that were present most recently, in the order in which they came. `members` is the total of
-    the group."""
+    """Returns a row for each of the members of a group that were present most recently, in the order in which they
+    came. The column `members` is the total of the group."""
     first, last = f.unix_millis("member_from"), f.unix_millis("member_until")
     by_member = memberships.groupBy("group", "member_id").agg(
         *(f.max(name).alias(name) for name in ("instance_id", "client_id", "client_host")),
@@ -81,8 +82,8 @@ def latest_members(memberships: DataFrame, limits: Limits) -> DataFrame:
 
 
 def longest_ownerships(ownership: DataFrame, limits: Limits) -> DataFrame:
-    """Returns the longest spans of the partitions that changed hands most often, by partition and time. `partitions`
-    is the total of the group, `spans` that of the partition."""
+    """Returns the longest rows of the table `ownership` for the partitions of each group that changed hands most often,
+    by partition and time. The column `partitions` is the total of the group, `spans` that of the partition."""
     start, end = f.unix_millis("owned_from"), f.unix_millis("owned_until")
     by_partition = ownership.groupBy(*_TP).agg(f.count("*").alias("spans"))
     group = Window.partitionBy("group")
@@ -112,7 +113,8 @@ def longest_ownerships(ownership: DataFrame, limits: Limits) -> DataFrame:
 
 
 def commit_counts(commits: DataFrame, piece_ms: int) -> DataFrame:
-    """Counts commits by piece; pieces without a commit have no row."""
+    """Counts the commits of each group by piece of the time: a row for each group and piece; pieces without a commit
+    have no row."""
     return (
         commits.where(~f.col("tombstone") & f.col("appended_at").isNotNull())
         .groupBy("group", piece_of(f.unix_millis("appended_at"), piece_ms).alias("piece"))
@@ -123,8 +125,8 @@ def commit_counts(commits: DataFrame, piece_ms: int) -> DataFrame:
 
 
 def lag_of_partitions(timeline: DataFrame, limits: Limits) -> DataFrame:
-    """Returns the partitions of a `partition_timeline` whose lag was the largest. `partitions` is the total of the
-    group."""
+    """Returns the lag over time of those partitions of each group whose lag was the largest: a row for each partition
+    and piece of a `partition_timeline`. The column `partitions` is the total of the group."""
     group = Window.partitionBy("group")
     furthest = group.orderBy(f.col("peak").desc_nulls_last(), "topic", "partition")
     chosen = (
@@ -142,5 +144,5 @@ def lag_of_partitions(timeline: DataFrame, limits: Limits) -> DataFrame:
 
 
 def piece_of(milliseconds: Column, piece_ms: int) -> Column:
-    """Returns the beginning of the piece that the time is in."""
+    """Returns a column with the beginning of the piece (of `piece_ms` milliseconds) that the time is in."""
     return milliseconds - f.pmod(milliseconds, f.lit(piece_ms).cast("long"))

@@ -26,7 +26,8 @@ _MS: Final = timedelta(milliseconds=1)
 
 
 def group_page(facts: GroupFacts, scale: TimeScale, piece: timedelta) -> Markup:
-    """Renders the page except for the links to its neighbors."""
+    """Renders the page of one group as HTML: its charts and tables, without the links to its neighbors. `piece` is the
+    length of a piece of the time."""
     numbers = numbers_of(facts.members.rows)
     parts = [
         ("Rebalances over time", _causes(facts, scale)),
@@ -46,7 +47,7 @@ def group_page(facts: GroupFacts, scale: TimeScale, piece: timedelta) -> Markup:
 
 
 def last_known(points: Sequence[Point]) -> float | None:
-    """Returns the last known value."""
+    """Returns the last value of a line that is not unknown, or None."""
     return next((point.value for point in reversed(points) if point.value is not None), None)
 
 

@@ -15,14 +15,14 @@ _CLASSES: Final[dict[Kind, str | None]] = {"text": None, "name": "name", "number
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """The head of a column and the kind of its cells."""
+    """A column of an HTML table: its head, and the kind of its cells, which decides their alignment."""
 
     label: str
     kind: Kind = "text"
 
 
 def table(columns: Sequence[Column], rows: Iterable[Sequence[Child]], *, caption: Child = None) -> Markup:
-    """Renders a table, which scrolls by itself where the screen is narrower."""
+    """Renders an HTML table of these rows, which scrolls by itself where the screen is narrower."""
     heads = [el("th", column.label, class_=_head_class(column), scope="col") for column in columns]
     body = [el("tr", *map(_cell, columns, cells)) for cells in rows]
     # The caption is in a span, which stays in sight while the table is scrolled.
@@ -37,12 +37,12 @@ def table(columns: Sequence[Column], rows: Iterable[Sequence[Child]], *, caption
 
 
 def figures(pairs: Iterable[tuple[str, Child]]) -> Markup:
-    """Renders the figures at the head of a page."""
+    """Renders the key figures at the head of a page, as pairs of a name and a value."""
     return el("dl", *(el("div", el("dt", name), el("dd", value)) for name, value in pairs))
 
 
 def truncation_note(some: Bounded[object], thing: str, *, which: str) -> str | None:
-    """Returns a sentence about rows that are not shown, if there are any."""
+    """Returns a sentence that says how many rows are shown of how many, or None if all are. `which` says which ones."""
     if not some.omitted:
         return None
     return f"Shown: {len(some.rows):,} of {format_count(some.total, thing)}, {which}."

@@ -11,7 +11,7 @@ Row = TypeVar("Row", covariant=True)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """How many rows of each kind a report has at most."""
+    """The maximum number of rows of each kind in a report, so that the page has a bounded size."""
 
     groups: int = 50
     findings: int = 20
@@ -33,19 +33,21 @@ class Limits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounded(Generic[Row]):
-    """The first rows, and how many there are in all."""
+    """The first rows of a list that may be long, and how many rows there are in all."""
 
     rows: tuple[Row, ...] = ()
     total: int = 0
 
     @property
     def omitted(self) -> int:
+        """How many rows are left out."""
         return self.total - len(self.rows)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scanned:
-    """What was read, in records: `records` is the sum of the fields after it."""
+    """What was read of the log, in records: `records` is the sum of the fields after it, which say what became of
+    them."""
 
     batches: int = 0
     records: int = 0
@@ -62,7 +64,7 @@ class Scanned:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnstableGroup:
-    """A group that rebalanced, and what that cost."""
+    """A finding of the report: a group that rebalanced, how often, and what that cost."""
 
     group: str
     rebalances: int
@@ -77,7 +79,7 @@ class UnstableGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlappingMember:
-    """A member that left and came back several times."""
+    """A finding of the report: a member that left its group and came back several times."""
 
     group: str
     member: str
@@ -93,7 +95,7 @@ class FlappingMember:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NeverCaughtUp:
-    """A partition whose lag was never zero."""
+    """A finding of the report: a partition whose lag was never zero."""
 
     group: str
     topic: str
@@ -108,7 +110,7 @@ class NeverCaughtUp:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StuckPartition:
-    """A partition whose committed offset did not move while records were waiting."""
+    """A finding of the report: a partition whose committed offset did not move while records were waiting."""
 
     group: str
     topic: str
@@ -123,7 +125,7 @@ class StuckPartition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RejectedReason:
-    """How often a reason for rejection occurred."""
+    """A reason why records could not be decoded, and how often it occurred."""
 
     reason: str
     what: str
@@ -134,7 +136,7 @@ class RejectedReason:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rebalance:
-    """One rebalance of a group."""
+    """One rebalance of a group, as a row in the table of its page."""
 
     generation: int | None
     started_at: datetime | None
@@ -150,7 +152,8 @@ class Rebalance:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RebalanceMark:
-    """The rebalances of one cause that ended in one piece of the time. One with two causes is in two marks."""
+    """A mark in the chart of rebalances: the rebalances of one cause that ended in one piece of the time. One with two
+    causes is in two marks."""
 
     cause: str
     first: datetime
@@ -161,7 +164,7 @@ class RebalanceMark:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Member:
-    """A member of a group, and how long it was there."""
+    """A member of a group, and from when to when it was there, as a row in the table of the group's page."""
 
     member_id: str
     instance_id: str | None
@@ -174,7 +177,7 @@ class Member:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnedSpan:
-    """A time in which one member owned a partition."""
+    """A time in which one member owned a partition, for the chart of ownership."""
 
     member_id: str
     instance_id: str | None
@@ -185,7 +188,7 @@ class OwnedSpan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnedPartition:
-    """The owners of one partition over time."""
+    """The owners of one partition over time, for the chart of ownership."""
 
     topic: str
     partition: int
@@ -194,7 +197,8 @@ class OwnedPartition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Point:
-    """A value in one piece of the time; None is a gap: the value is unknown."""
+    """A point of a line or column in a chart: a value in the piece of the time that begins at `at`. None is a gap: the
+    value is unknown."""
 
     at: datetime
     value: float | None
@@ -202,7 +206,7 @@ class Point:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionLine:
-    """The lag of one partition over time."""
+    """The lag of one partition over time, for the chart of lag."""
 
     topic: str
     partition: int
@@ -211,8 +215,9 @@ class PartitionLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupFacts:
-    """The facts of one page. `lag` is of all partitions together, against their logs as these grew; `lag_seconds` that
-    of the partition that is furthest behind; `partition_lag` that of the partitions whose lag was the largest."""
+    """Everything that the page of one group shows. `lag` is of all partitions together, against their logs as these
+    grew; `lag_seconds` that of the partition that is furthest behind; `partition_lag` that of the partitions whose lag
+    was the largest."""
 
     group: str
     kind: str | None = None
@@ -240,7 +245,7 @@ class GroupFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportFacts:
-    """Everything that a report shows."""
+    """Everything that a report shows: the findings of the overview, and the facts of each group's page."""
 
     source_name: str
     """The name that the user gave for what was read."""

@@ -34,7 +34,7 @@ Anchors = Mapping[str, str]
 
 
 def overview(facts: ReportFacts, scale: TimeScale, anchors: Anchors) -> Markup:
-    """Renders the overview."""
+    """Renders the first page of the report as HTML: what was read, and the findings about all groups."""
     parts = [
         ("When groups rebalanced", _rebalance_chart(facts, scale, anchors)),
         ("How far groups were behind", _lag(facts, scale, anchors)),

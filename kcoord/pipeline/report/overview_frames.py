@@ -14,7 +14,8 @@ _MODERN: Final = r"^(Consumer|Share|Streams)Group"
 def ranked_groups(
     commits: DataFrame, generations: DataFrame, group_events: DataFrame, rebalances: DataFrame, timeline: DataFrame
 ) -> DataFrame:
-    """Returns a row for each group: those with the most rebalances first, then by the largest lag, then by name.
+    """Returns a row for each group, with its kind and state, and its counts of commits and rebalances: those with the
+    most rebalances first, then by the largest lag, then by name.
 
     A group that wrote nothing in the requested time is included if it was behind in it, as `lag_timeline` has it.
     `changes` counts the rows of `rebalances`: also static members that came back without a rebalance.
@@ -31,7 +32,7 @@ def ranked_groups(
     is_known = f.col("commits").isNotNull() | f.col("kind").isNotNull() | (f.col("peak_lag") > 0)
     counts = ("commits", "rebalances", "changes", "lost_ms")
     return (
-        committed.join(kinds(generations, group_events), on="group", how="full")
+        committed.join(group_kinds(generations, group_events), on="group", how="full")
         .join(changed, on="group", how="left")
         .join(behind, on="group", how="full")
         .where(is_known)
@@ -48,8 +49,9 @@ def ranked_groups(
     )
 
 
-def kinds(generations: DataFrame, group_events: DataFrame) -> DataFrame:
-    """Returns the kind of each group, by its newest record; a group may change from classic to consumer and back.
+def group_kinds(generations: DataFrame, group_events: DataFrame) -> DataFrame:
+    """Returns a row for each group with its kind (classic, consumer, share, streams) and state, by its newest record; a
+    group may change from classic to consumer and back.
 
     For the newer kinds the log has no state, except that the group was deleted: then its tombstone is its last record.
     """
@@ -81,7 +83,7 @@ def kinds(generations: DataFrame, group_events: DataFrame) -> DataFrame:
 
 
 def rejected_reasons(rejected: DataFrame) -> DataFrame:
-    """Counts rejected rows and records by reason, the most frequent first."""
+    """Counts the rows of the table `rejected` and their records by reason, the most frequent first."""
     return (
         rejected.groupBy("reason", "what")
         .agg(

@@ -23,7 +23,7 @@ _POLICY: Final = f"default-src 'none'; style-src 'sha256-{_STYLE_HASH}'; base-ur
 
 
 def render(facts: ReportFacts) -> str:
-    """Renders the whole file. It needs nothing else: no network, no script, no font."""
+    """Renders the report as the text of one HTML file. It needs nothing else: no network, no script, no font."""
     scale = time_scale(facts.first_at, facts.last_at)
     head = el(
         "head",

@@ -11,17 +11,18 @@ from kcoord.pipeline.tables import check_writable
 
 
 class BadFile(InvalidInput, ValueError):
-    """A file that a report cannot be written to."""
+    """Raised when the report cannot be written to the file that the user has named."""
 
 
 @dataclass(frozen=True, slots=True)
 class PageFile:
-    """The file that the page is written to."""
+    """The HTML file that a report is written to."""
 
     path: Path
 
     def prepare(self, *, replaces: bool = False) -> None:
-        """Checks that the file may be written. Raises BadFile, OSError."""
+        """Checks, before the report is made, that the file may be written; `replaces` allows it to exist. Raises
+        BadFile, OSError."""
         if self.path.is_dir():
             raise BadFile(f"{self.path} is a folder: --out is a file, such as {self.path / 'report.html'}")
         if self.path.exists() and not replaces:
@@ -33,7 +34,8 @@ class PageFile:
         check_writable(self.path.parent, named=self.path)
 
     def write(self, page: str) -> int:
-        """Replaces the file atomically and returns its size. Raises OSError, and then leaves the old file as it was."""
+        """Replaces the file atomically by this page and returns its size in bytes. Raises OSError, and then leaves the
+        old file as it was."""
         content = page.encode()
         handle, name = tempfile.mkstemp(dir=self.path.parent, prefix=f".{self.path.name}.")
         try:

@@ -11,7 +11,7 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scheme:
-    """The colors of the page, for a light or a dark screen."""
+    """The colors of the report's page (CSS colors), for a light or a dark screen."""
 
     ground: str
     text: str

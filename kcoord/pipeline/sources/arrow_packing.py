@@ -37,7 +37,8 @@ _COMPRESSED: Final = pa.ipc.IpcWriteOptions(compression="lz4")
 
 
 def pack_rows(rows: Iterable[Rows]) -> Iterator[pa.RecordBatch]:
-    """Packs the rows; small batches of a table are put together."""
+    """Packs rows of several tables: yields batches of rows `table`, `rows` (their number), `content` (Arrow's bytes),
+    each of which holds many rows of one table."""
     buffered: dict[str, list[pa.RecordBatch]] = defaultdict(list)
     for table, batch in rows:
         batches = buffered[table]
@@ -49,12 +50,14 @@ def pack_rows(rows: Iterable[Rows]) -> Iterator[pa.RecordBatch]:
 
 
 def unpack_table(frame: DataFrame, table: str) -> DataFrame:
-    """Returns the rows of one table."""
+    """Returns the rows of one table from a DataFrame of packed rows, each of which holds many rows of one table as
+    Arrow's bytes."""
     return frame.where(col("table") == table).select("content").mapInArrow(_unpack, spark_schema(table))
 
 
 def unpack_tables(frame: DataFrame, tables: Sequence[str]) -> DataFrame:
-    """Returns the rows of several tables as a union frame."""
+    """Returns the rows of several tables from a DataFrame of packed rows (each holds many rows of one table as Arrow's
+    bytes), as a union frame, which has a struct column for each table."""
     names = list(tables)
 
     def unpack(packs: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -67,7 +70,8 @@ def unpack_tables(frame: DataFrame, tables: Sequence[str]) -> DataFrame:
 
 
 def rows_of(content: bytes) -> list[dict[str, Any]]:
-    """Returns the rows of one pack."""
+    """Returns the rows of a table that one packed row holds in its column `content`, as Arrow's bytes, as
+    dictionaries."""
     with pa.ipc.open_stream(content) as stream:
         return [row for batch in stream for row in batch.to_pylist()]
 

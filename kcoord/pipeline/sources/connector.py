@@ -30,11 +30,11 @@ from kcoord.admin.connecting.connection import Connection
 from kcoord.exceptions import LocalFailure
 from kcoord.pipeline.decoding.consumed_messages import CONSUMED_COLUMNS, decode_consumed
 from kcoord.pipeline.decoding.fetched import LogRange
-from kcoord.pipeline.decoding.row_filter import Wanted
+from kcoord.pipeline.decoding.row_filter import RowSelection
 from kcoord.pipeline.decoding.segments import OFFSETS_TOPIC
 from kcoord.pipeline.sources.arrow_packing import PACKED, pack_rows
 from kcoord.pipeline.sources.connector_options import SECRET_OPTIONS, kafka_options
-from kcoord.pipeline.sources.live_plan import RANGE_OFFSETS, Choice, group_starts
+from kcoord.pipeline.sources.live_plan import RANGE_OFFSETS, TopicSelection, group_starts
 from kcoord.pipeline.sources.live_source import read_live, stream_live
 
 JARS: Final = (
@@ -51,7 +51,7 @@ _MISSING: Final = "Failed to find data source: kafka"
 
 
 class NoConnector(LocalFailure, RuntimeError):
-    """This Spark does not have the connector."""
+    """Raised when this Spark does not have its Kafka connector (spark-sql-kafka)."""
 
     def __init__(self) -> None:
         package = f"org.apache.spark:spark-sql-kafka-0-10_2.13:{pyspark.__version__}"
@@ -62,16 +62,18 @@ class NoConnector(LocalFailure, RuntimeError):
 
 
 def check_connector(spark: SparkSession) -> None:
-    """Raises NoConnector if this Spark does not have the connector."""
+    """Raises NoConnector if this Spark does not have its Kafka connector (spark-sql-kafka)."""
     nobody = {"kafka.bootstrap.servers": "127.0.0.1:1", "assign": _assignment_json([0])}  # load() connects to no broker
     with _connector_needed():
         spark.read.format(_FORMAT).options(**nobody).load()
 
 
 def read_by_connector(
-    spark: SparkSession, connection: Connection, ranges: Sequence[LogRange], wanted: Wanted
+    spark: SparkSession, connection: Connection, ranges: Sequence[LogRange], wanted: RowSelection
 ) -> DataFrame:
-    """Returns the packed rows of these ranges. Raises NoConnector, NotForConnector."""
+    """Reads these ranges of offsets by Spark's Kafka connector, and returns the decoded rows of all tables as a
+    DataFrame of packed rows, each of which holds many rows of one table as Arrow's bytes. `wanted` selects groups and
+    times. Raises NoConnector, NotForConnector."""
     of_groups = [each for each in ranges if each.holds_offsets]
     others = [each for each in ranges if not each.holds_offsets]
     ends_of_logs = read_live(spark, connection, others, wanted)
@@ -86,8 +88,12 @@ def read_by_connector(
     return rows.union(ends_of_logs) if others else rows
 
 
-def stream_by_connector(spark: SparkSession, connection: Connection, wanted: Wanted, choice: Choice) -> DataFrame:
-    """Returns the packed rows as a stream. Raises NoConnector, NotForConnector, and as `group_starts`.
+def stream_by_connector(
+    spark: SparkSession, connection: Connection, wanted: RowSelection, choice: TopicSelection
+) -> DataFrame:
+    """Reads the logs by Spark's Kafka connector as a stream, and returns the decoded rows of all tables as a streaming
+    DataFrame of packed rows, each of which holds many rows of one table as Arrow's bytes. Raises NoConnector,
+    NotForConnector, and as `group_starts`.
 
     The Python source is always part of the union, and last: its entry in the checkpoint identifies the cluster of the
     tables, and the request.
@@ -99,8 +105,9 @@ def stream_by_connector(spark: SparkSession, connection: Connection, wanted: Wan
     return rows.union(stream_live(spark, connection, wanted, choice.without_groups()))
 
 
-def decode_and_pack(records: DataFrame, wanted: Wanted) -> DataFrame:
-    """Decodes and packs records of `__consumer_offsets`, which have the connector's columns."""
+def decode_and_pack(records: DataFrame, wanted: RowSelection) -> DataFrame:
+    """Decodes a DataFrame of consumed records of `__consumer_offsets`, which has the connector's columns, to a
+    DataFrame of packed rows, each of which holds many rows of one table as Arrow's bytes."""
 
     def decode(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         return pack_rows(decode_consumed(batches, wanted))
@@ -110,7 +117,7 @@ def decode_and_pack(records: DataFrame, wanted: Wanted) -> DataFrame:
 
 
 def hide_secrets(spark: SparkSession) -> None:
-    """Makes Spark redact options that hold secrets: plans show the options of sources, in errors and in logs."""
+    """Makes Spark redact options with passwords and keys in plans, which it shows in errors and in logs."""
     hidden = spark.conf.get(_HIDDEN) or ""
     if SECRET_OPTIONS not in hidden:
         spark.conf.set(_HIDDEN, f"{hidden}|{SECRET_OPTIONS}".removeprefix("|"))

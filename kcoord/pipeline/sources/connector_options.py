@@ -29,14 +29,14 @@ _ESCAPED: Final = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\
 
 
 class NotForConnector(InvalidInput, ValueError):
-    """A connection that Spark's Kafka connector cannot make."""
+    """Raised when Spark's Kafka connector cannot connect as this connection requires."""
 
     def __init__(self, what: str) -> None:
         super().__init__(f"--connector spark-sql-kafka cannot connect {what}: say --connector python")
 
 
 def kafka_options(connection: Connection) -> dict[str, str]:
-    """Returns the options, secrets included. Raises NotForConnector."""
+    """Returns the options of Spark's Kafka connector for this connection, secrets included. Raises NotForConnector."""
     timeout_ms = round(connection.request_timeout * 1000)
     security = connection.security
     settings = {

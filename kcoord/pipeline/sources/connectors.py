@@ -14,26 +14,26 @@ from pyspark.sql import DataFrame, SparkSession
 
 from kcoord.admin.connecting.connection import Connection
 from kcoord.pipeline.decoding.fetched import LogRange
-from kcoord.pipeline.decoding.row_filter import Wanted
+from kcoord.pipeline.decoding.row_filter import RowSelection
 from kcoord.pipeline.sources.connector import check_connector, read_by_connector, stream_by_connector
 from kcoord.pipeline.sources.connector_options import kafka_options
-from kcoord.pipeline.sources.live_plan import Choice
+from kcoord.pipeline.sources.live_plan import TopicSelection
 from kcoord.pipeline.sources.live_source import read_live, stream_live
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Connector:
-    """The functions of one way to read a live cluster."""
+    """One way to read a live cluster into Spark: our own Python source, or Spark's Kafka connector."""
 
     check_connection: Callable[[Connection], object]
     """Raises NotForConnector; called before Spark and the cluster are used."""
     check: Callable[[SparkSession], None]
     """Raises NoConnector."""
-    read: Callable[[SparkSession, Connection, Sequence[LogRange], Wanted], DataFrame]
+    read: Callable[[SparkSession, Connection, Sequence[LogRange], RowSelection], DataFrame]
     """Returns the packed rows of the planned ranges."""
-    stream: Callable[[SparkSession, Connection, Wanted, Choice], DataFrame]
+    stream: Callable[[SparkSession, Connection, RowSelection, TopicSelection], DataFrame]
     """Returns the packed rows of what there is and will be."""
-    checkpointed_choice: Callable[[Choice], Choice]
+    checkpointed_choice: Callable[[TopicSelection], TopicSelection]
     """Returns the choice of topics as its checkpoint stores it."""
 
 
@@ -49,6 +49,6 @@ SPARK_SQL_KAFKA: Final = Connector(
     check=check_connector,
     read=read_by_connector,
     stream=stream_by_connector,
-    checkpointed_choice=Choice.without_groups,
+    checkpointed_choice=TopicSelection.without_groups,
 )
 CONNECTORS: Final[Mapping[str, Connector]] = {"python": PYTHON, "spark-sql-kafka": SPARK_SQL_KAFKA}

@@ -28,7 +28,7 @@ from kcoord.errors import ErrorCode
 from kcoord.exceptions import RemoteFailure
 from kcoord.pipeline.decoding.decode import Rows
 from kcoord.pipeline.decoding.fetched import LogRange, RangeDecoder
-from kcoord.pipeline.decoding.row_filter import Wanted
+from kcoord.pipeline.decoding.row_filter import RowSelection
 
 RETRY_TIMEOUT: Final = 120.0
 _MISSING_TOPIC_TIMEOUT: Final = 15.0  # for topics that seem deleted; a starting broker knows of none for a moment
@@ -41,16 +41,15 @@ _RETRIABLE: Final = RETRIABLE | GONE | {ErrorCode.throttling_quota_exceeded, Err
 
 
 class CannotRead(RemoteFailure, RuntimeError):
-    """A partition that the cluster refuses to return."""
+    """Raised when the cluster refuses to return a partition's log, for good or for too long."""
 
 
 def read_ranges(
-    connection: Connection, ranges: Sequence[LogRange], wanted: Wanted, *, retry_timeout: float = RETRY_TIMEOUT
+    connection: Connection, ranges: Sequence[LogRange], wanted: RowSelection, *, retry_timeout: float = RETRY_TIMEOUT
 ) -> Iterator[Rows]:
-    """Yields all wanted rows of these ranges, each of another partition; each range ends with its row of `scanned`.
-
-    Raises CannotRead, ConnectionError.
-    """
+    """Fetches these ranges of offsets, each of another partition, from a live cluster, and yields the decoded rows of
+    the tables. `wanted` selects groups and times; each range ends with its row of `scanned`. Raises CannotRead,
+    ConnectionError."""
     reading = _ReadState(ranges, wanted, retry_timeout)
     yield from reading.begin()
     with closing(open_with_retries(connection, retry_timeout)) as fetching:
@@ -65,7 +64,8 @@ def read_ranges(
 
 
 def open_with_retries(connection: Connection, retry_timeout: float) -> LogFetcher:
-    """Connects, and retries until the timeout. Raises ConnectionError, at once if the login fails."""
+    """Connects to the cluster, and retries for `retry_timeout` seconds. Raises ConnectionError, at once if the login
+    fails."""
     deadline = time.monotonic() + retry_timeout
     while True:
         try:
@@ -81,7 +81,7 @@ def open_with_retries(connection: Connection, retry_timeout: float) -> LogFetche
 class _ReadState:
     """The ranges that are not read to their ends yet, and when the last progress was made."""
 
-    def __init__(self, ranges: Sequence[LogRange], wanted: Wanted, retry_timeout: float) -> None:
+    def __init__(self, ranges: Sequence[LogRange], wanted: RowSelection, retry_timeout: float) -> None:
         self.pending = {TopicPartition(each.topic, each.partition): RangeDecoder(each, wanted) for each in ranges}
         assert len(self.pending) == len(ranges), "two ranges of one partition"
         self._retry_timeout = retry_timeout

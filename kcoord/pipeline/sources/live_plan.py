@@ -5,7 +5,7 @@ bytes cross the network, although only the headers of batches are decoded. So to
 
 Logs are read up to their last stable offset at the time of planning. If a first time is given, the log is read from
 the first record of that time on: no earlier record has such a time. A last time is less precise, since timestamps may
-go back a little: some minutes more are read. The surplus rows are filtered out one by one (`Wanted`).
+go back a little: some minutes more are read. The surplus rows are filtered out one by one (`RowSelection`).
 """
 
 import json
@@ -23,7 +23,7 @@ from kcoord.admin.wire.logs import EARLIEST
 from kcoord.errors import ErrorCode
 from kcoord.exceptions import InvalidInput
 from kcoord.pipeline.decoding.fetched import LogRange
-from kcoord.pipeline.decoding.row_filter import Wanted
+from kcoord.pipeline.decoding.row_filter import RowSelection
 from kcoord.pipeline.decoding.segments import INTERNAL_TOPICS, OFFSETS_TOPIC
 from kcoord.pipeline.sources.live_log import CannotRead
 
@@ -34,12 +34,13 @@ _TIMESTAMP_SLACK_MS: Final = 600_000
 
 
 class NothingToRead(InvalidInput, ValueError):
-    """The cluster has no log of groups, or refuses to return it."""
+    """Raised when the cluster has no `__consumer_offsets`, or refuses to return it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Choice:
-    """Which topics are read: those of `log_ends`, and the log of groups."""
+class TopicSelection:
+    """Which topics of a live cluster are read: `__consumer_offsets`, and others for the ends of their logs, which lag
+    is computed from."""
 
     log_ends: bool = True
     topics: tuple[str, ...] = ()
@@ -47,7 +48,8 @@ class Choice:
     groups: bool = True
     """Whether this source reads `__consumer_offsets` too; otherwise Spark's connector reads it."""
 
-    def without_groups(self) -> "Choice":
+    def without_groups(self) -> "TopicSelection":
+        """Returns the same selection without `__consumer_offsets`."""
         return replace(self, groups=False)
 
     def to_json(self) -> str:
@@ -55,15 +57,16 @@ class Choice:
         return json.dumps(asdict(self))
 
     @classmethod
-    def from_json(cls, text: str | None) -> "Choice":
+    def from_json(cls, text: str | None) -> "TopicSelection":
+        """Parses what `to_json` has serialized."""
         facts = json.loads(text or "{}")
         topics = tuple(facts.get("topics", ()))
         return cls(log_ends=facts.get("log_ends", True), topics=topics, groups=facts.get("groups", True))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
-    """The planned ranges of a cluster's logs."""
+class ReadPlan:
+    """The ranges of offsets of a live cluster's logs that a job is to read."""
 
     cluster_id: str
     ranges: tuple[LogRange, ...]
@@ -72,12 +75,13 @@ class Plan:
 
     @property
     def offsets(self) -> int:
-        """The maximum number of records that there can be."""
+        """The number of offsets in all ranges, which is the maximum number of records."""
         return sum(each.end - each.start for each in self.ranges)
 
 
-def plan_logs(connection: Connection, wanted: Wanted, choice: Choice) -> Plan:
-    """Plans the ranges of all chosen logs. Raises NothingToRead, CannotRead, ConnectionError, Refused."""
+def plan_logs(connection: Connection, wanted: RowSelection, choice: TopicSelection) -> ReadPlan:
+    """Asks a live cluster where its logs begin and end, and returns the ranges of offsets to read. `wanted` selects
+    times, `choice` topics. Raises NothingToRead, CannotRead, ConnectionError, Refused."""
     check_connection(connection)
     with closing(LogFetcher(connection)) as fetching:
         topics, refused = find_topics(connection, fetching, choice)
@@ -91,20 +95,21 @@ def plan_logs(connection: Connection, wanted: Wanted, choice: Choice) -> Plan:
             for each in split_log(tp, start, min(until.get(tp, ends.found[tp]), ends.found[tp]))
         ]
         unread = dict.fromkeys((*refused, *ends.refused, *starts.refused))
-        return Plan(cluster_id=fetching.cluster_id or "", ranges=tuple(ranges), refused=tuple(unread))
+        return ReadPlan(cluster_id=fetching.cluster_id or "", ranges=tuple(ranges), refused=tuple(unread))
 
 
-def group_starts(connection: Connection, wanted: Wanted) -> Mapping[int, int]:
-    """Returns the first offset to read of each partition of `__consumer_offsets`. Raises as `plan_logs` does."""
+def group_starts(connection: Connection, wanted: RowSelection) -> Mapping[int, int]:
+    """Returns the first offset to read of each partition of `__consumer_offsets`, by partition. Raises as `plan_logs`
+    does."""
     with closing(LogFetcher(connection)) as fetching:
-        [offsets], _ = find_topics(connection, fetching, Choice(log_ends=False))
+        [offsets], _ = find_topics(connection, fetching, TopicSelection(log_ends=False))
         ends = require_offsets_topic(fetching.stable_ends(offsets.partitions))
         starts = require_offsets_topic(find_starts(fetching, ends.found, wanted))
     return {tp.partition: offset for tp, offset in starts.found.items()}
 
 
 def check_connection(connection: Connection) -> None:
-    """Raises NothingToRead for clusters that only librdkafka can log in to."""
+    """Raises NothingToRead for a connection whose login only librdkafka can do."""
     if connection.needs_librdkafka:
         raise NothingToRead(
             f"kcoord pipeline cannot connect with {connection.needs_librdkafka}: copy the segments of"
@@ -113,9 +118,10 @@ def check_connection(connection: Connection) -> None:
 
 
 def find_topics(
-    connection: Connection, fetching: LogFetcher, choice: Choice
+    connection: Connection, fetching: LogFetcher, choice: TopicSelection
 ) -> tuple[list[Topic], tuple[Refusal, ...]]:
-    """Returns the topics to read, and those that the cluster refuses. Raises NothingToRead."""
+    """Returns the topics of a live cluster that are to be read, and those that it refuses to return. Raises
+    NothingToRead."""
     offsets = fetching.logs.topics([OFFSETS_TOPIC])
     if OFFSETS_TOPIC not in offsets.found:
         if offsets.refused[0].error is ErrorCode.unknown_topic_or_partition:
@@ -128,16 +134,17 @@ def find_topics(
 
 
 def topics_with_commits(connection: Connection) -> frozenset[str]:
-    """Returns the topics that groups have committed to, as far as the cluster shows them."""
+    """Returns the topics that groups have committed offsets for, as far as the cluster shows them."""
     with open_cluster(connection) as cluster:
         groups = cluster.list_groups().found
         return frozenset({tp.topic for offsets in cluster.committed(groups).found.values() for tp in offsets})
 
 
 def find_starts(
-    fetching: LogFetcher, ends: Mapping[TopicPartition, int], wanted: Wanted
+    fetching: LogFetcher, ends: Mapping[TopicPartition, int], wanted: RowSelection
 ) -> Answers[TopicPartition, int]:
-    """Returns the first offset to read of each partition, given the offsets to read to."""
+    """Returns the first offset to read of each partition, given the offsets to read to: the log's start, or the first
+    record since the requested time."""
     earliest = fetching.logs.offsets_at(dict.fromkeys(ends, EARLIEST))
     starts = {tp: found.offset for tp, found in earliest.found.items()}
     if wanted.since_ms is None:
@@ -153,7 +160,7 @@ def find_starts(
 
 
 def split_log(tp: TopicPartition, start: int, end: int) -> Iterator[LogRange]:
-    """Splits a range of offsets into ranges of about RANGE_OFFSETS, but not into too many."""
+    """Splits a partition's range of offsets into ranges of about 250,000, but not into too many."""
     if start >= end:
         return
     count = max(1, min(MAX_RANGES, (end - start) // RANGE_OFFSETS))
@@ -163,7 +170,8 @@ def split_log(tp: TopicPartition, start: int, end: int) -> Iterator[LogRange]:
 
 
 def pack_tasks(ranges: Iterable[LogRange]) -> list[tuple[LogRange, ...]]:
-    """Returns what each task reads: a large range, or several small ones of different partitions."""
+    """Distributes ranges of offsets to Spark tasks: each task reads a large range, or several small ones of different
+    partitions."""
     packs: list[tuple[LogRange, ...]] = []
     small: list[LogRange] = []
     room = RANGE_OFFSETS
@@ -191,7 +199,7 @@ def _offsets_at(
 
 
 def require_offsets_topic(answers: Answers[TopicPartition, int]) -> Answers[TopicPartition, int]:
-    """Raises CannotRead if a partition of `__consumer_offsets` was refused; otherwise returns the answers."""
+    """Raises CannotRead if the cluster refused a partition of `__consumer_offsets`; otherwise returns the answers."""
     for refusal in answers.refused:
         topic = refusal.name.topic if isinstance(refusal.name, TopicPartition) else refusal.name
         if topic == OFFSETS_TOPIC:

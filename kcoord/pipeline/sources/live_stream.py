@@ -29,11 +29,11 @@ from kcoord.admin.wire.fetching import LogFetcher
 from kcoord.client.connect_errors import LoginFailed
 from kcoord.exceptions import InvalidInput, RemoteFailure
 from kcoord.pipeline.decoding.fetched import LogRange
-from kcoord.pipeline.decoding.row_filter import Wanted
+from kcoord.pipeline.decoding.row_filter import RowSelection
 from kcoord.pipeline.sources.arrow_packing import pack_rows
 from kcoord.pipeline.sources.live_log import GONE, CannotRead, open_with_retries, read_ranges
 from kcoord.pipeline.sources.live_partitions import RangesPartition
-from kcoord.pipeline.sources.live_plan import Choice, find_starts, find_topics, pack_tasks, split_log
+from kcoord.pipeline.sources.live_plan import TopicSelection, find_starts, find_topics, pack_tasks, split_log
 from kcoord.pipeline.sources.pickled_connection import PickledConnection
 from kcoord.pipeline.sources.request_fingerprint import Fingerprint, check_fingerprint, fingerprint
 
@@ -47,16 +47,17 @@ Value = TypeVar("Value")
 
 
 class WrongCluster(InvalidInput, ValueError):
-    """The stream began on another cluster."""
+    """Raised when a stream is continued on another cluster than the one it began on."""
 
 
 class TemporarilyRefused(RemoteFailure, ConnectionError):
-    """Brokers answer, but refuse for now."""
+    """Raised when brokers answer with an error that may pass, such as a missing leader; the stream asks again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamOffset:
-    """Spark's offset of the stream: how far each log was read, by log and partition."""
+    """How far a stream has read a live cluster, as Spark stores it in the checkpoint: the next offset of each log, by
+    `<topic>@<topic id>` and partition; and the cluster and the options that it began with."""
 
     cluster: str = ""
     asked: Fingerprint = field(default_factory=dict)
@@ -64,20 +65,23 @@ class StreamOffset:
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> "StreamOffset":
+        """Parses what `to_json` has returned."""
         logs = {
             log: {int(index): offset for index, offset in offsets.items()} for log, offsets in document["logs"].items()
         }
         return cls(cluster=document["cluster"], asked=document["asked"], logs=logs)
 
     def to_json(self) -> dict[str, Any]:
-        """Returns the offset in one order of keys, since Spark compares it as text."""
+        """Returns the offset as JSON for Spark's checkpoint, with its keys in one order, since Spark compares it as
+        text."""
         logs = {
             log: {str(index): offsets[index] for index in sorted(offsets)} for log, offsets in sorted(self.logs.items())
         }
         return {"cluster": self.cluster, "asked": dict(self.asked), "logs": logs}
 
     def advanced_to(self, cluster: str, ends: Mapping[str, Mapping[int, int]]) -> "StreamOffset":
-        """Advances to these ends; a log whose end is unknown now stays where it is. Raises WrongCluster."""
+        """Returns the offset advanced to these ends of logs; a log whose end is unknown now stays where it is. Raises
+        WrongCluster."""
         if self.cluster and cluster != self.cluster:
             raise WrongCluster(
                 f"the tables are of the cluster {self.cluster}, and this is {cluster}: name another folder"
@@ -87,12 +91,13 @@ class StreamOffset:
 
 
 def log_name(topic: Topic) -> str:
-    """Names a log in the checkpoint: its topic and the topic's id."""
+    """Returns the name of a topic's log in the checkpoint: `<topic>@<topic id>`."""
     return f"{topic.name}@{topic.id or ''}"
 
 
 def ranges_between(start: StreamOffset, end: StreamOffset) -> tuple[list[LogRange], dict[TopicPartition, int]]:
-    """Returns the ranges to read; and the logs that are read from their beginnings, with their ends."""
+    """Returns the ranges of offsets to read from one stream offset to another; and the partitions that are new and read
+    from the beginnings of their logs, with their ends."""
     ranges: list[LogRange] = []
     new: dict[TopicPartition, int] = {}
     for log, ends in end.logs.items():
@@ -109,7 +114,7 @@ def ranges_between(start: StreamOffset, end: StreamOffset) -> tuple[list[LogRang
 
 
 def ranges_of_new_logs(starts: Answers[TopicPartition, int], ends: Mapping[TopicPartition, int]) -> list[LogRange]:
-    """Returns the ranges of new logs, from their first offsets to these ends.
+    """Returns the ranges of offsets of partitions that are new in a stream, from their first offsets to these ends.
 
     A topic that is gone is included, from the offset 0 on: its reader reports it as a gap. Raises TemporarilyRefused,
     CannotRead.
@@ -124,9 +129,10 @@ def ranges_of_new_logs(starts: Answers[TopicPartition, int], ends: Mapping[Topic
 
 
 class LiveStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Plans and reads the stream. Spark makes one instance where it plans, and one for each task."""
+    """Spark's reader of a live cluster in a streaming query: it plans each micro-batch, and fetches and decodes it in
+    the tasks. Spark makes one instance where it plans, and one for each task."""
 
-    def __init__(self, connection: PickledConnection, wanted: Wanted, choice: Choice) -> None:
+    def __init__(self, connection: PickledConnection, wanted: RowSelection, choice: TopicSelection) -> None:
         self._connection = connection
         self._wanted = wanted
         self._choice = choice
@@ -139,21 +145,28 @@ class LiveStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         signal.signal(signal.SIGINT, signal.SIG_IGN)
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
+        """Returns the offset of a stream that has read nothing, for Spark's checkpoint."""
         return StreamOffset(asked=self._fingerprint).to_json()
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
+        """Returns that each micro-batch reads all that is available."""
         return ReadAllAvailable()
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
+        """Looks up the ends of the logs now, at which a stream that stops at the end ends."""
         self._final_ends = self._with_retries(self._ends)
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 - Spark's name
+        """Returns the offset at which the next micro-batch ends: the ends of the logs now. Spark calls it before each
+        one."""
         reached = StreamOffset.from_json(start)
         check_fingerprint(reached.asked, self._fingerprint)
         cluster, ends = self._final_ends or self._with_retries(self._ends)
         return reached.advanced_to(cluster, ends).to_json()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[RangesPartition]:
+        """Returns the ranges of offsets that each Spark task reads, for the micro-batch between two offsets of the
+        stream."""
         reached = StreamOffset.from_json(end)
         check_fingerprint(reached.asked, self._fingerprint)  # a micro-batch that is read again has not been checked
         ranges, new = ranges_between(StreamOffset.from_json(start), reached)
@@ -166,10 +179,13 @@ class LiveStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return [RangesPartition(each) for each in pack_tasks(ranges)]
 
     def read(self, partition: RangesPartition) -> Iterator[pa.RecordBatch]:  # type: ignore[override]
+        """Fetches and decodes the ranges of one Spark task: yields packed rows, each of which holds many rows of one
+        table as Arrow's bytes."""
         connection = self._connection.open()
         yield from pack_rows(read_ranges(connection, partition.ranges, self._wanted, retry_timeout=RETRY_TIMEOUT))
 
     def stop(self) -> None:
+        """Closes the connection to the cluster."""
         if self._fetching:
             self._fetching.close()
 

@@ -20,7 +20,8 @@ from kcoord.client.secret import Secret
 
 
 class PickledConnection:
-    """A pickled connection; its repr shows no content."""
+    """The settings of a connection to a cluster, secrets included, as bytes that are shipped to Spark's tasks; its repr
+    shows nothing of them."""
 
     __slots__ = ("_content",)
 
@@ -28,6 +29,7 @@ class PickledConnection:
         self._content = content
 
     def open(self) -> Connection:
+        """Returns the settings of the connection."""
         connection = pickle.loads(self._content)  # noqa: S301 - our own bytes, by way of Spark, which pickles as well
         assert isinstance(connection, Connection)
         return connection
@@ -37,7 +39,8 @@ class PickledConnection:
 
 
 def pickle_connection(connection: Connection) -> PickledConnection:
-    """Pickles a connection without its settings for librdkafka, which does not read logs here."""
+    """Serializes the settings of a connection, secrets included, without those of librdkafka, which does not read logs
+    here."""
     written = io.BytesIO()
     _Pickler(written).dump(replace(connection, librdkafka={}))
     return PickledConnection(written.getvalue())

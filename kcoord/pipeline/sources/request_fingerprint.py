@@ -6,8 +6,8 @@ from typing import Any
 
 from kcoord.admin.times import utc_text
 from kcoord.exceptions import InvalidInput
-from kcoord.pipeline.decoding.row_filter import Wanted
-from kcoord.pipeline.sources.live_plan import Choice
+from kcoord.pipeline.decoding.row_filter import RowSelection
+from kcoord.pipeline.sources.live_plan import TopicSelection
 
 Fingerprint = Mapping[str, Any]
 """The values of a request by the command's options that set them; JSON can hold them."""
@@ -17,11 +17,12 @@ _CONNECTOR = "--connector"
 
 
 class RequestChanged(InvalidInput, ValueError):
-    """The stream began with other options."""
+    """Raised when a stream is continued with other options than it began with."""
 
 
-def fingerprint(wanted: Wanted, choice: Choice) -> Fingerprint:
-    """Returns the same fingerprint for the same request, in whatever order its groups and topics are given."""
+def fingerprint(wanted: RowSelection, choice: TopicSelection) -> Fingerprint:
+    """Returns the options that decide which rows a stream has, for its checkpoint: equal for the same request, in
+    whatever order its groups and topics are given."""
     return {
         _SINCE: wanted.since_ms,
         _UNTIL: wanted.until_ms,
@@ -33,7 +34,7 @@ def fingerprint(wanted: Wanted, choice: Choice) -> Fingerprint:
 
 
 def check_fingerprint(before: Fingerprint, now: Fingerprint) -> None:
-    """Raises RequestChanged if an option differs."""
+    """Raises RequestChanged if the options of a stream differ from those that its checkpoint stores."""
     for option, value in now.items():
         was = before.get(option)
         if value != was:

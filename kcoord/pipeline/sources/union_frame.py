@@ -16,12 +16,14 @@ from kcoord.pipeline.schemas import TABLES, spark_schema
 
 
 def union_schema(tables: Sequence[str]) -> StructType:
-    """Returns the schema of the union frame of these tables."""
+    """Returns the schema of the union frame of these tables: a struct column for each table, of which one is set in
+    each row."""
     return StructType([StructField(name, spark_schema(name)) for name in tables])
 
 
 def to_union_rows(rows: Rows, tables: Sequence[str]) -> pa.RecordBatch:
-    """Converts rows of one table to rows of the union frame."""
+    """Converts rows of one table to rows of the union frame of several: the struct column of their table is set, the
+    others are null."""
     found, batch = rows
     kinds = {name: pa.struct(list(TABLES[name].schema)) for name in tables}
     columns = [
@@ -34,5 +36,5 @@ def to_union_rows(rows: Rows, tables: Sequence[str]) -> pa.RecordBatch:
 
 
 def select_table(frame: DataFrame, table: str) -> DataFrame:
-    """Returns the rows of one table of a union frame."""
+    """Returns the rows of one table from a union frame of several, with the table's own columns."""
     return frame.where(col(table).isNotNull()).select(f"{table}.*")

@@ -39,8 +39,9 @@ _FIELDS: Final = f"""
 
 
 def read_events(group_events: DataFrame) -> DataFrame:
-    """Returns each event that has a role, once, with the fields of its payload, and with what is known by then: who
-    its member is, how often its group was deleted (`life`), and which record began the group's epoch
+    """Parses the table `group_events`: returns a row for each record that describes a group, a member or a member's
+    current assignment, without duplicates, with the fields of its payload as columns. It adds what is known by then:
+    who its member is, how often its group was deleted (`life`), and which record began the group's epoch
     (`change_offset`)."""
     values = f.from_json("payload", _FIELDS)
     stable = f.when(f.col("kind") == STREAMS, _STABLE_STREAMS).otherwise(_STABLE)
@@ -85,8 +86,8 @@ def read_events(group_events: DataFrame) -> DataFrame:
 
 
 def topic_names(commits: DataFrame, group_events: DataFrame) -> DataFrame:
-    """Returns the names of topics by their ids, as far as commits and events contain them; each `topic_id` occurs
-    once."""
+    """Returns a row for each topic id that commits and records of groups contain, with the name of the topic: the
+    columns `topic_id` and `topic`."""
     named = "ARRAY<STRUCT<topicId STRING, topicName STRING>>"
     lists = {4: ("topics",), 15: ("initializingTopics", "initializedTopics", "deletingTopics")}
     from_events = [

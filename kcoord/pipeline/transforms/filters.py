@@ -13,7 +13,7 @@ _DAY: Final = "date"
 
 
 def filter_time(frame: DataFrame, since: datetime | None, until: datetime | None) -> DataFrame:
-    """Returns rows of the time from `since` to before `until`; a row that has a start and an end counts if it
+    """Returns the rows of a table from `since` to before `until`; a row that has a start and an end counts if it
     overlaps.
 
     A row whose time is unknown is in no such time.
@@ -28,7 +28,7 @@ def filter_time(frame: DataFrame, since: datetime | None, until: datetime | None
 
 
 def filter_groups(frame: DataFrame, names: Collection[str]) -> DataFrame:
-    """Returns rows of these groups; all rows if no group is named."""
+    """Returns the rows of a table that belong to these groups; all rows if no group is named."""
     return frame.where(f.col("group").isin(*names)) if names else frame
 
 

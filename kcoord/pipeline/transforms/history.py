@@ -14,37 +14,38 @@ _POSITION: Final = ("source_partition", "source_offset")
 
 
 def deduplicated(records: DataFrame) -> DataFrame:
-    """Removes duplicates of records."""
+    """Removes duplicates of records, which come from several copies of a segment, by group and position in the log."""
     return records.dropDuplicates(["group", *_POSITION])
 
 
 def log_order(*keys: str) -> WindowSpec:
-    """Returns the window of the records of each key, from the oldest on."""
+    """Returns the window of the records with the same keys, from the oldest on, in the order of the log."""
     return Window.partitionBy(*keys).orderBy(*_POSITION)
 
 
 def up_to_current_row(window: WindowSpec) -> WindowSpec:
-    """Bounds the window by the current row."""
+    """Returns the window that ends with the current row."""
     return window.rowsBetween(Window.unboundedPreceding, Window.currentRow)
 
 
 def null_as_false(condition: Column) -> Column:
-    """Returns the condition with null as false."""
+    """Returns the condition, with false instead of null."""
     return f.coalesce(condition, f.lit(False))
 
 
 def day_of(time: str) -> Column:
-    """Returns the column `date` of a time."""
+    """Returns the column `date` of a column of times."""
     return f.to_date(f.col(time)).alias("date")
 
 
 def milliseconds_between(start: Column, end: Column) -> Column:
-    """Returns the milliseconds from start to end."""
+    """Returns a column with the milliseconds from start to end."""
     return (f.unix_millis(end) - f.unix_millis(start)).cast("long")
 
 
 def snapshots(records: DataFrame) -> DataFrame:
-    """Numbers records that each replace the one before of the same group and line, and adds the next one.
+    """Numbers records of which each replaces the one before of the same group and `line`: adds the columns `turn` (the
+    number) and `next` (time, generation and offset of the one that replaces it).
 
     A classic group is one line: its record has all its members. In the newer kinds of groups each member is a line,
     with its id as `line`. The records need the columns `at` and `generation`.
@@ -55,8 +56,8 @@ def snapshots(records: DataFrame) -> DataFrame:
 
 
 def intervals(held: DataFrame, keys: Sequence[str], facts: Sequence[str]) -> DataFrame:
-    """Returns from when to when a thing was there without a break, given a row in `held` for each thing in each
-    snapshot.
+    """Returns from when to when a thing, such as a member or an owned partition, was there without a break: one row per
+    interval. `held` has a row for each thing in each snapshot.
 
     A thing is identified by its keys; its facts are those of its last snapshot. A member that stays while its group
     changes its kind continues in another line at the same moment: that is no break.

@@ -22,7 +22,8 @@ from kcoord.pipeline.transforms.ownership_spans import (
 
 
 def ownership(generations: DataFrame, group_events: DataFrame, names: DataFrame) -> DataFrame:
-    """Returns the table `ownership`. `names` comes from `topic_names`: a topic that it lacks is shown by its id."""
+    """Returns the table `ownership`: a row for each time in which a member owned a partition without a break. `names`
+    comes from `topic_names`: a topic that it lacks is shown by its id."""
     held = classic_partitions(generations).unionByName(modern_partitions(group_events, names))
     return (
         intervals(held, ["member_id", "topic", "partition"], FACTS)
@@ -43,7 +44,7 @@ def ownership(generations: DataFrame, group_events: DataFrame, names: DataFrame)
 
 
 def memberships(generations: DataFrame, group_events: DataFrame) -> DataFrame:
-    """Returns from when to when each member was in its group; one row per stay."""
+    """Returns a row for each stay of a member in its group, from `member_from` to `member_until`."""
     held = classic_members(generations).unionByName(modern_members(group_events))
     return intervals(held, ["member_id"], FACTS).select(
         "group",

@@ -18,7 +18,7 @@ _RECORD: Final = (
 
 
 def classic_partitions(generations: DataFrame) -> DataFrame:
-    """Returns a row for each partition that a generation gave to a member."""
+    """Returns a row for each partition that a generation of a classic group assigned to a member."""
     member = f.col("member")
     return (
         _classic(generations)
@@ -40,7 +40,7 @@ def classic_partitions(generations: DataFrame) -> DataFrame:
 
 
 def classic_members(generations: DataFrame) -> DataFrame:
-    """Returns a row for each member of a generation."""
+    """Returns a row for each member of each generation of a classic group."""
     member = f.col("member")
     return (
         _classic(generations)
@@ -50,7 +50,7 @@ def classic_members(generations: DataFrame) -> DataFrame:
 
 
 def modern_partitions(group_events: DataFrame, names: DataFrame) -> DataFrame:
-    """Returns a row for each partition of a current assignment, of consumer and share groups.
+    """Returns a row for each partition in each current assignment of a member of a consumer (KIP-848) or share group.
 
     A partition that a member has to revoke still belongs to it: nobody else gets it before the member has revoked it.
     """
@@ -70,7 +70,7 @@ def modern_partitions(group_events: DataFrame, names: DataFrame) -> DataFrame:
 
 
 def modern_members(group_events: DataFrame) -> DataFrame:
-    """Returns a row for each record that describes a member."""
+    """Returns a row for each record that describes a member of a consumer (KIP-848), share or streams group."""
     return _modern(group_events, MEMBER).where(~f.col("tombstone")).select(*_RECORD, "member_id", "who.*")
 
 

@@ -15,14 +15,15 @@ _HOUR: Final = timedelta(hours=1)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Period:
-    """The time from the first record to the last one; both are None if there is no record."""
+    """The time that the decoded records cover, from the first record to the last one; both are None if there is no
+    record."""
 
     first: datetime | None = None
     last: datetime | None = None
 
     def hours(self, since: datetime | None, until: datetime | None) -> float:
-        """Returns the length of the requested time, as far as it was read. Less than an hour counts as one: otherwise
-        two rebalances in a minute would be a hundred in an hour."""
+        """Returns how many hours of the time from `since` to `until` (None: no bound) the records cover. Less than an
+        hour counts as one: otherwise two rebalances in a minute would be a hundred in an hour."""
         if self.first is None or self.last is None:
             return 1.0
         first = self.first if since is None else max(since, self.first)
@@ -37,7 +38,7 @@ class Period:
 
 
 def period_of(*tables: DataFrame) -> Period:
-    """Returns when the records of decoded tables were written. This runs a Spark job."""
+    """Returns the time that the records of these decoded tables cover. This runs a Spark job."""
     times = reduce(DataFrame.unionAll, [table.select("appended_at") for table in tables])
     at = f.unix_millis("appended_at")
     [row] = times.agg(f.min(at).alias("first"), f.max(at).alias("last")).collect()
@@ -45,5 +46,5 @@ def period_of(*tables: DataFrame) -> Period:
 
 
 def time_of(milliseconds: int | None) -> datetime | None:
-    """Converts milliseconds since 1970 to a time."""
+    """Converts milliseconds since 1970 to an aware datetime; None stays None."""
     return None if milliseconds is None else EPOCH + timedelta(milliseconds=milliseconds)

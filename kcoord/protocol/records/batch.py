@@ -59,10 +59,8 @@ Buffer = bytes | bytearray | memoryview
 
 
 class CorruptBatch(CorruptData, ValueError):
-    """Bytes that are no record batch, or a batch that a client may not send. `error` is Kafka's answer to it.
-
-    `effort` is how many bytes may have been decompressed before the error was found.
-    """
+    """Raised for bytes that are no record batch, or for a batch that a client may not send. `error` is Kafka's error
+    code for it; `effort` is how many bytes may have been decompressed before it was found."""
 
     def __init__(self, error: ErrorCode, message: str, *, effort: int = 0) -> None:
         super().__init__(message)
@@ -72,9 +70,8 @@ class CorruptBatch(CorruptData, ValueError):
 
 
 class BatchHeader(NamedTuple):
-    """The fields before the records. It is a named tuple because one is made for every batch: 4 times as fast as a
-    dataclass.
-    """
+    """The header of a record batch (format v2). It is a named tuple because one is made for every batch: 4 times as
+    fast as a dataclass."""
 
     base_offset: int
     length: int
@@ -92,15 +89,17 @@ class BatchHeader(NamedTuple):
 
     @property
     def size(self) -> int:
-        """The bytes of the whole batch."""
+        """The size of the whole batch in bytes."""
         return self.length + LOG_OVERHEAD
 
     @property
     def codec(self) -> int:
+        """The number of the codec that the records are compressed with; 0 if they are not."""
         return self.attributes & _CODEC
 
     @property
     def uses_append_time(self) -> bool:
+        """Whether the records have the time of their append (LogAppendTime) and not the producer's."""
         return self.attributes & _APPEND_TIME != 0
 
     @property
@@ -109,11 +108,13 @@ class BatchHeader(NamedTuple):
 
     @property
     def is_control(self) -> bool:
+        """Whether the batch has control records, such as transaction markers, instead of data."""
         return self.attributes & _CONTROL != 0
 
     @property
     def delete_horizon(self) -> int | None:
-        """When its tombstones may go, if the cleaner has set that; it replaces the base timestamp."""
+        """The time, in milliseconds since the Unix epoch, after which the cleaner may drop the batch's tombstones; None
+        if it has not set one. It replaces the base timestamp."""
         return self.base_timestamp if self.attributes & _DELETE_HORIZON else None
 
     @property
@@ -126,6 +127,7 @@ class BatchHeader(NamedTuple):
 
     @property
     def last_sequence(self) -> int:
+        """The sequence number of the last record of an idempotent producer's batch, else -1."""
         if self.base_sequence == NO_SEQUENCE:
             return NO_SEQUENCE
         return step_sequence(self.base_sequence, self.last_offset_delta)
@@ -133,24 +135,25 @@ class BatchHeader(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
-    """One batch: its header, and all its bytes, header included."""
+    """One record batch: its header, and all its bytes, header included."""
 
     header: BatchHeader
     data: memoryview
 
 
 def step_sequence(sequence: int, increment: int) -> int:
-    """Returns the sequence number of so many records later: after 2^31-1 comes 0."""
+    """Returns the producer's sequence number that is `increment` records later: after 2^31-1 comes 0."""
     return (sequence + increment) & _LARGEST_SEQUENCE
 
 
 def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
-    """Reads the header at this position, where the caller knows that 61 bytes are."""
+    """Decodes the header of the record batch at this position, where the caller knows that 61 bytes are."""
     return BatchHeader._make(_HEADER.unpack_from(buffer, position))
 
 
 def split_batches(buffer: Buffer) -> Iterator[Batch]:
-    """Yields the whole batches of the buffer. A batch that is cut short at its end is left out, as Kafka does."""
+    """Yields the whole record batches of the buffer. A batch that is cut short at its end is left out, as Kafka does.
+    Raises CorruptBatch."""
     view = memoryview(buffer)
     position = 0
     while size := _next_size(view, position):
@@ -159,9 +162,8 @@ def split_batches(buffer: Buffer) -> Iterator[Batch]:
 
 
 def probe_frame(head: Buffer, left: int) -> tuple[int, str]:
-    """Returns the size of the batch that begins with these bytes, and what is wrong with it, or "". `left` is how many
-    bytes are left in the file. The size is 0 if the next batch cannot be found.
-    """
+    """Returns the size in bytes of the record batch that begins with these bytes, and what is wrong with it, or "".
+    `left` is how many bytes are left in the file. The size is 0 if the next batch cannot be found."""
     if left < FRAME.size:
         return 0, f"{left} bytes are left, too few for a batch: the end is torn"
     _, length, _, magic = FRAME.unpack_from(head)
@@ -180,7 +182,8 @@ def probe_frame(head: Buffer, left: int) -> tuple[int, str]:
 
 
 def produced_batch(buffer: Buffer | None) -> Batch:
-    """Returns the one batch that a Produce request of version 3 or later has for a partition.
+    """Returns the one record batch that a Produce request of version 3 or later has for a partition. Raises
+    CorruptBatch.
 
     It checks what ProduceRequest.validateRecords does. An incomplete batch behind the first is dropped, as Kafka does.
     """
@@ -194,7 +197,8 @@ def produced_batch(buffer: Buffer | None) -> Batch:
 
 
 def assemble(header: BatchHeader, packed: bytes) -> bytes:
-    """Encodes the batch, with the length and the checksum of its records."""
+    """Encodes a record batch of this header and these records, which are compressed already; its length and its
+    checksum are computed."""
     out = bytearray(_HEADER.pack(*header)) + packed
     _LENGTH.pack_into(out, _LENGTH_AT, len(out) - LOG_OVERHEAD)
     _stamp_crc(out, 0, len(out))
@@ -202,39 +206,43 @@ def assemble(header: BatchHeader, packed: bytes) -> bytes:
 
 
 def claims_compression(batch: bytes) -> bool:
-    """Returns whether the attributes of a batch, which may be malformed, name a codec: its records are
-    compressed then.
-    """
+    """Returns whether the attributes of a batch, which may be malformed, say that its records are compressed."""
     return len(batch) > _CODEC_AT and batch[_CODEC_AT] & _CODEC != 0
 
 
 def attributes_of(codec: int, *, is_transactional: bool = False, is_control: bool = False) -> int:
+    """Returns the attributes field of a batch header for these properties."""
     return codec | (_TRANSACTIONAL if is_transactional else 0) | (_CONTROL if is_control else 0)
 
 
 def with_delete_horizon(header: BatchHeader, horizon: int) -> BatchHeader:
-    """Returns the header with this delete horizon, which the records' timestamps then count from."""
+    """Returns the batch header with this delete horizon (milliseconds since the Unix epoch), which the records'
+    timestamps then count from."""
     return header._replace(attributes=header.attributes | _DELETE_HORIZON, base_timestamp=horizon)
 
 
 def without_records(header: BatchHeader) -> BatchHeader:
-    """Returns the header of a batch that has only its offsets left (DefaultRecordBatch.writeEmptyHeader)."""
+    """Returns the header of a batch whose records the cleaner has all removed: only its offsets are left
+    (DefaultRecordBatch.writeEmptyHeader)."""
     attributes = header.attributes & (_APPEND_TIME | _TRANSACTIONAL | _CONTROL)
     return header._replace(attributes=attributes, base_timestamp=NO_TIMESTAMP, record_count=0)
 
 
 def has_valid_crc(batch: Batch) -> bool:
+    """Returns whether the checksum in the batch's header is right."""
     return batch.header.crc == _checksum(batch.data[ATTRIBUTES_OFFSET:])
 
 
 def stamp_offsets(buffer: bytearray, position: int, *, base_offset: int, leader_epoch: int) -> None:
-    """Sets the fields that the checksum does not cover."""
+    """Writes base offset and leader epoch into the batch at this position, which a broker does when it appends it. The
+    checksum does not cover them."""
     _BASE_OFFSET.pack_into(buffer, position, base_offset)
     _LEADER_EPOCH.pack_into(buffer, position + _LEADER_EPOCH_AT, leader_epoch)
 
 
 def stamp_timestamp(buffer: bytearray, position: int, size: int, *, max_timestamp: int, uses_append_time: bool) -> None:
-    """Sets the largest timestamp and its type, and the checksum."""
+    """Writes the largest timestamp (milliseconds since the Unix epoch) and its type into the batch at this position,
+    and the new checksum."""
     (attributes,) = _ATTRIBUTES.unpack_from(buffer, position + ATTRIBUTES_OFFSET)
     # DefaultRecordBatch.setMaxTimestamp drops the bits that have no meaning, too.
     flags = attributes & (_CODEC | _TRANSACTIONAL | _CONTROL | _DELETE_HORIZON)

@@ -21,6 +21,8 @@ from kcoord.exceptions import CorruptData
 
 
 class Codec(IntEnum):
+    """The compression types of record batches, by their numbers in the attributes."""
+
     NONE = 0
     GZIP = 1
     SNAPPY = 2
@@ -29,11 +31,11 @@ class Codec(IntEnum):
 
 
 class BadCompression(CorruptData, ValueError):
-    """Bytes that their codec would not have written."""
+    """Raised for bytes that cannot be decompressed."""
 
 
 class DecompressedTooLarge(BadCompression):
-    """A batch that decompresses to more than the limit."""
+    """Raised for a batch that decompresses to more than the limit."""
 
 
 class _DecompressInto(Protocol):
@@ -41,11 +43,13 @@ class _DecompressInto(Protocol):
 
 
 def compress(codec: Codec, plain: bytes) -> bytes:
+    """Compresses a batch's records, in the framing that Kafka's Java client uses."""
     return _COMPRESS[codec](plain)
 
 
 def decompress(codec: Codec, packed: bytes | memoryview, *, limit: int) -> bytes:
-    """Decompresses a batch's records. Raises BadCompression, or DecompressedTooLarge over the limit."""
+    """Decompresses a batch's records to at most `limit` bytes. Raises BadCompression, or DecompressedTooLarge over the
+    limit."""
     match codec:
         case Codec.NONE:
             return bytes(packed)

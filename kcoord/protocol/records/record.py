@@ -36,9 +36,8 @@ RecordHeader = tuple[str, bytes | None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
-    """A record. In a list to be written, `offset` may stay 0: records get their offsets by their position
-    in the list.
-    """
+    """One record with key, value and headers; None is null. The timestamp is milliseconds since the Unix epoch. In a
+    list to be written, `offset` may stay 0: records get their offsets by their position in the list."""
 
     offset: int = 0
     timestamp: int = NO_TIMESTAMP
@@ -49,7 +48,8 @@ class Record:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerStamp:
-    """The producer of a batch, and the sequence number of its first record."""
+    """The idempotent or transactional producer of a batch: its id, its epoch, and the sequence number of the first
+    record; -1 for other producers."""
 
     id: int = NO_PRODUCER_ID
     epoch: int = -1
@@ -61,7 +61,8 @@ NO_PRODUCER = ProducerStamp()
 
 
 class RecordSpan(NamedTuple):
-    """The positions of a record's parts in the plain bytes. A null key or value ends before it starts."""
+    """The positions of a record's key, value, headers and end in the decompressed bytes of its batch, and its deltas. A
+    null key or value ends before it starts."""
 
     offset_delta: int
     timestamp_delta: int
@@ -74,15 +75,18 @@ class RecordSpan(NamedTuple):
 
     @property
     def has_key(self) -> bool:
+        """Whether the key is not null."""
         return self.key_end >= self.key_start
 
     @property
     def has_value(self) -> bool:
+        """Whether the value is not null."""
         return self.value_end >= self.value_start
 
 
 def read_records(batch: Batch, *, limit: int = DECOMPRESSED_LIMIT) -> Iterator[Record]:
-    """Yields the batch's records in order. Raises CorruptBatch where they do not match the header."""
+    """Decodes a batch and yields its records in order. At most `limit` bytes are decompressed. Raises CorruptBatch
+    where the records do not match the header."""
     header = batch.header
     plain = plain_records(batch, limit=limit)
     for span in record_spans(plain, header.record_count):
@@ -104,7 +108,7 @@ def write_batch(
     producer: ProducerStamp = NO_PRODUCER,
     is_control: bool = False,
 ) -> bytes:
-    """Encodes a batch of these records, at least one, at consecutive offsets."""
+    """Encodes a record batch of these records, at least one, at consecutive offsets."""
     base_timestamp = records[0].timestamp
     plain = bytearray()
     for delta, record in enumerate(records):
@@ -128,7 +132,8 @@ def write_batch(
 
 
 def plain_records(batch: Batch, *, limit: int = DECOMPRESSED_LIMIT) -> bytes:
-    """Returns the bytes behind the header, decompressed."""
+    """Returns the bytes of a batch's records behind its header, decompressed to at most `limit` bytes. Raises
+    CorruptBatch."""
     # Kafka has no dedicated error for these: a batch that cannot be decompressed is an UNKNOWN_SERVER_ERROR there too.
     packed = batch.data[HEADER_SIZE:]
     codec = batch.header.codec
@@ -146,7 +151,8 @@ def plain_records(batch: Batch, *, limit: int = DECOMPRESSED_LIMIT) -> bytes:
 
 
 def record_spans(plain: bytes, count: int) -> Iterator[RecordSpan]:
-    """Yields exactly `count` records, which must fill the bytes (DefaultRecordBatch.RecordIterator.next)."""
+    """Yields the positions of exactly `count` records, which must fill the bytes
+    (DefaultRecordBatch.RecordIterator.next). Raises CorruptBatch."""
     position = 0
     for _ in range(count):
         span = read_span(plain, position)
@@ -156,9 +162,8 @@ def record_spans(plain: bytes, count: int) -> Iterator[RecordSpan]:
 
 
 def read_key_value(plain: bytes, position: int) -> tuple[bytes | None, bytes | None, int]:
-    """Returns the key and the value of the record at this position, and where the next one begins. It costs half of a
-    span.
-    """
+    """Returns the key and the value of the record at this position, and the position of the next one. It takes half the
+    time of read_span. Raises CorruptBatch."""
     try:
         size, position = read_uvarint(plain, position)
         end = position + (size >> 1)
@@ -184,9 +189,8 @@ def read_key_value(plain: bytes, position: int) -> tuple[bytes | None, bytes | N
 
 
 def read_deltas(plain: bytes, position: int) -> tuple[int, int, int]:
-    """Returns the offset delta and the timestamp delta of the record at this position, and where the next
-    one begins.
-    """
+    """Returns the offset delta and the timestamp delta of the record at this position, and the position of the next
+    one. Raises CorruptBatch."""
     try:
         size, start = read_varint(plain, position)
         timestamp_delta, position = read_varlong(plain, start + 1)
@@ -202,7 +206,7 @@ def read_deltas(plain: bytes, position: int) -> tuple[int, int, int]:
 
 
 def skip_records(plain: bytes, position: int, count: int) -> int:
-    """Skips `count` records by their sizes alone, and returns where the next one begins."""
+    """Skips `count` records by their sizes alone, and returns the position of the next one. Raises CorruptBatch."""
     try:
         for _ in range(count):
             size = plain[position]
@@ -219,7 +223,8 @@ def skip_records(plain: bytes, position: int, count: int) -> int:
 
 
 def read_span(plain: bytes, position: int) -> RecordSpan:
-    """Reads the record at this position (DefaultRecord.readFrom)."""
+    """Returns the positions of the parts of the record at this position (DefaultRecord.readFrom). Raises
+    CorruptBatch."""
     try:
         size, start = read_varint(plain, position)
         timestamp_delta, position = read_varlong(plain, start + 1)
@@ -240,10 +245,11 @@ def read_span(plain: bytes, position: int) -> RecordSpan:
 
 
 def validate_record(plain: bytes, position: int, *, max_headers: int) -> tuple[int, int, bool, int, int]:
-    """Validates the record at this position as `read_span` does, but builds nothing from its headers.
+    """Validates the record at this position as `read_span` does, but builds nothing from its headers. Raises
+    CorruptBatch.
 
-    Returns its offset delta, timestamp delta, whether it has a key, how many headers it has, and where it ends. More
-    headers than `max_headers` are refused by their count, before any is read.
+    Returns its offset delta, timestamp delta, whether it has a key, how many headers it has, and the position of its
+    end. More headers than `max_headers` are refused by their count, before any is read.
     """
     offset_delta, timestamp_delta, has_key, header_count, position, end = read_record_start(
         plain, position, max_headers=max_headers
@@ -253,10 +259,10 @@ def validate_record(plain: bytes, position: int, *, max_headers: int) -> tuple[i
 
 
 def read_record_start(plain: bytes, position: int, *, max_headers: int) -> tuple[int, int, bool, int, int, int]:
-    """Steps over the record at this position up to its headers.
+    """Steps over the record at this position up to its headers. Raises CorruptBatch.
 
-    Returns its offset delta, timestamp delta, whether it has a key, how many headers it has, where the first of them
-    begins, and where the record should end.
+    Returns its offset delta, timestamp delta, whether it has a key, how many headers it has, the position of the first
+    of them, and the position at which the record should end.
     """
     try:
         size, start = read_varint(plain, position)
@@ -276,7 +282,8 @@ def read_record_start(plain: bytes, position: int, *, max_headers: int) -> tuple
 
 
 def skip_headers(plain: bytes, position: int, count: int) -> int:
-    """Skips `count` headers from this position on, and returns where they end."""
+    """Skips `count` record headers from this position on, and returns the position of their end. Raises
+    CorruptBatch."""
     try:
         for _ in range(count):
             size, position = read_varint(plain, position)
@@ -299,7 +306,7 @@ def ensure_record_end(plain: bytes, position: int, end: int) -> None:
 
 
 def wrong_record_size(claimed: int, found: int) -> CorruptBatch:
-    """Returns the error for a record whose size is wrong."""
+    """Returns the CorruptBatch for a record that does not have the size, in bytes, that it claims."""
     return CorruptBatch(
         ErrorCode.invalid_record,
         f"A record claims {claimed} bytes and takes {found}",
@@ -307,7 +314,7 @@ def wrong_record_size(claimed: int, found: int) -> CorruptBatch:
 
 
 def ensure_filled(plain: bytes, position: int) -> None:
-    """Raises CorruptBatch if bytes are left behind the last record."""
+    """Raises CorruptBatch if bytes are left behind the last record of a batch."""
     if position != len(plain):
         raise CorruptBatch(ErrorCode.invalid_record, "The batch holds more bytes than the records it claims")
 

@@ -25,7 +25,8 @@ _FEW_HEADERS: Final = 16
 
 
 class RecordScan(NamedTuple):
-    """The times, keys and offsets of a batch's records, as far as validation needs them."""
+    """What a broker must know of a produced batch's records before it appends them: the smallest and largest timestamp
+    delta, whether a key is null, whether the offset deltas are 0, 1, 2, …, and the number of record headers."""
 
     oldest_delta: int
     newest_delta: int
@@ -35,7 +36,8 @@ class RecordScan(NamedTuple):
 
 
 class RunningMaximum(NamedTuple):
-    """A record that is newer than all before it in its batch: its deltas, and its position in the plain bytes."""
+    """A record with a larger timestamp than all before it in its batch: its deltas, and its position in the
+    decompressed bytes."""
 
     timestamp_delta: int
     offset_delta: int
@@ -43,7 +45,8 @@ class RunningMaximum(NamedTuple):
 
 
 class RunningMaxima:
-    """The records of a batch that are newer than all before them; they serve to find its first record of a time.
+    """The records of a batch whose timestamps are larger than those of all before them, which let the broker find the
+    first record of a time (ListOffsets by timestamp).
 
     Whenever there are more than 64, every second one is dropped; the first stays.
     """
@@ -60,6 +63,7 @@ class RunningMaxima:
         return len(self._positions)
 
     def add(self, timestamp_delta: int, offset_delta: int, position: int) -> None:
+        """Adds the record at this position in the decompressed bytes, which is newer than all before it."""
         if len(self._positions) == _MAX_MAXIMA:
             self.is_thinned = True
             for column in (self._timestamp_deltas, self._offset_deltas, self._positions):
@@ -69,11 +73,12 @@ class RunningMaxima:
         self._positions.append(position)
 
     def first_reaching(self, timestamp_delta: int) -> RunningMaximum | None:
-        """Returns the first known record that is not older than this."""
+        """Returns the first known record whose timestamp delta is at least this, or None."""
         return self._at(bisect_left(self._timestamp_deltas, timestamp_delta))
 
     def last_before(self, timestamp_delta: int) -> RunningMaximum | None:
-        """Returns the last known record that is older than this: the search for one that is not older begins there."""
+        """Returns the last known record whose timestamp delta is less than this, or None: the search for the first one
+        that is not less begins there."""
         return self._at(bisect_left(self._timestamp_deltas, timestamp_delta) - 1)
 
     def _at(self, index: int) -> RunningMaximum | None:
@@ -83,7 +88,9 @@ class RunningMaxima:
 
 
 class RecordScanner:
-    """Scans exactly `count` records, at least one, which must fill the bytes and have at most `max_headers` headers.
+    """Validates the records of a produced batch step by step, so that the event loop has time for other work in
+    between. There must be exactly `count` records, at least one, which fill the bytes and have at most `max_headers`
+    headers.
 
     `header_count` is how many headers the records claimed so far, also if the scan failed.
     """
@@ -109,10 +116,11 @@ class RecordScanner:
 
     @property
     def is_done(self) -> bool:
+        """Whether all records were scanned."""
         return self._index == self._count and not self._headers_left
 
     def result(self) -> RecordScan:
-        """Returns the result of a finished scan. Raises CorruptBatch."""
+        """Returns what the broker must know of the records, after the scan has finished. Raises CorruptBatch."""
         assert self.is_done
         ensure_filled(self._plain, self._position)
         return RecordScan(
@@ -171,7 +179,8 @@ class RecordScanner:
 
 
 def scan_records(plain: bytes, count: int, *, max_headers: int = NO_HEADER_LIMIT) -> RecordScan:
-    """Scans exactly `count` records, at least one, which must fill the bytes. Raises CorruptBatch."""
+    """Validates exactly `count` records of a produced batch, at least one, which must fill the bytes, in one go. Raises
+    CorruptBatch."""
     scanner = RecordScanner(plain, count, max_headers=max_headers)
     while not scanner.is_done:
         scanner.advance(count)

@@ -23,7 +23,8 @@ DUMP_GRACE = 60.0
 
 
 def with_archive(jvm: Jvm, folder: Path) -> Jvm:
-    """Returns the JVM with the archive of this folder, which is made if it does not exist."""
+    """Returns the JVM with flags that use the class archive (AppCDS) of this folder, which makes it start faster; the
+    archive is made if it does not exist. Without one, the JVM is returned as it is."""
     archive = archive_path(folder, jvm.java)
     with contextlib.suppress(FixtureError):
         _make_once(archive, jvm, folder)
@@ -33,7 +34,7 @@ def with_archive(jvm: Jvm, folder: Path) -> Jvm:
 
 
 def archive_path(folder: Path, java: Java) -> Path:
-    """Returns the path of the archive for this Java: a JVM accepts no other Java's archive."""
+    """Returns the path of the class archive (AppCDS) for this Java: a JVM accepts no other Java's archive."""
     fingerprint = hashlib.sha256(f"{java.path.resolve()}\n{java.version}".encode()).hexdigest()
     return folder / f"classes-{fingerprint[:12]}.jsa"
 

@@ -18,7 +18,8 @@ def cache_folder() -> Path:
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Locks the folder against other processes; the lock ends with the process, however that ends."""
+    """Holds a lock on the folder against other processes while the `with` block runs; it ends with the process, however
+    that ends."""
     with _lock_file(folder) as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield

@@ -23,7 +23,8 @@ TIDY_FLAGS = ("-XX:-UsePerfData", "-Xlog:disable")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Java:
-    """A Java that is new enough for Kafka's broker."""
+    """An installed Java that is new enough for Kafka's broker: the path of its `java`, and what `java -version`
+    prints."""
 
     path: Path
     version: str
@@ -31,7 +32,7 @@ class Java:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Jvm:
-    """Java with Kafka on its class path."""
+    """Java with Kafka's jars on its class path: it builds the command lines of brokers and of Kafka's tools."""
 
     java: Java
     jars: tuple[Path, ...]
@@ -46,7 +47,7 @@ class Jvm:
         flags: Sequence[str] = QUICK_FLAGS,
         log_level: str = "warn",
     ) -> list[str]:
-        """Returns the command line that runs this class."""
+        """Returns the command line that runs this Java class with these arguments. `flags` are those of the JVM."""
         return [
             str(self.java.path),
             *TIDY_FLAGS,
@@ -64,7 +65,7 @@ class Jvm:
 
 
 def find_java() -> Java:
-    """Returns the Java of JAVA_HOME or of the PATH. MissingProgramError names the package to install."""
+    """Returns the Java of JAVA_HOME or of the PATH. Raises MissingProgramError, which names the package to install."""
     path = _java_path()
     version = _java_version(path)
     major = _major(version)
@@ -76,7 +77,7 @@ def find_java() -> Java:
 
 
 def find_maven() -> Path:
-    """Returns the mvn of the PATH. MissingProgramError names the package to install."""
+    """Returns the path of the mvn on the PATH. Raises MissingProgramError, which names the package to install."""
     if found := shutil.which("mvn"):
         return Path(found)
     raise MissingProgramError(f"Kafka's jars are fetched by Maven, and there is no mvn on the PATH: {INSTALL_MAVEN}")

@@ -13,7 +13,8 @@ _TIMEOUT = 60.0
 
 
 class TourGroup:
-    """A group as its coordinator describes it."""
+    """The consumer group of the tour, polled at its coordinator: the tour (`kcoord demo`) waits by it for members and
+    commits."""
 
     def __init__(self, address: str, group: str) -> None:
         self._group = group
@@ -21,6 +22,7 @@ class TourGroup:
         self._client = Client(host, int(port), client_id="tour")
 
     def close(self) -> None:
+        """Closes the connection to the coordinator."""
         self._client.close()
 
     def wait_until_stable(self, members: int) -> None:

@@ -24,14 +24,16 @@ _TIMEOUT = 60.0
 
 
 class Job(NamedTuple):
-    """A command line in the background, under the number that a shell gives it: one more than the highest that runs."""
+    """A command line of the tour that runs in the background, under the number that a shell gives it: one more than the
+    highest that runs."""
 
     number: int
     process: CapturedProcess
 
 
 class TourShell:
-    """Runs command lines one after the other, or in the background until it is closed."""
+    """Runs the command lines of the tour (`kcoord demo`) one after the other, or in the background until it is
+    closed."""
 
     def __init__(self) -> None:
         self._stack = ExitStack()
@@ -45,7 +47,8 @@ class TourShell:
         self._stack.close()
 
     def run(self, line: str, *, exit_code: int = 0) -> Iterator[Event]:
-        """Runs a command line to its end. Raises TourFailed, with its last lines, if it ends with another exit code."""
+        """Runs a command line to its end, and yields the events that the tour shows. Raises TourFailed, with its last
+        lines, if it ends with another exit code."""
         yield Typed(line=line)
         try:
             done = subprocess.run(  # noqa: S603 - the tour's own lines
@@ -66,11 +69,12 @@ class TourShell:
         yield Printed(text=done.stdout)
 
     def start(self, line: str) -> CapturedProcess:
-        """Starts a command line in the background; it is stopped with the shell."""
+        """Starts a command line in the background, without an event; it is stopped when the shell is closed."""
         return self._stack.enter_context(CapturedProcess(program_of(line), name=line))
 
     def background(self, line: str, process: CapturedProcess | None = None) -> Generator[Event, None, Job]:
-        """Starts a command line, unless it runs already, and prints its job's number and process id as a shell does."""
+        """Starts a command line in the background, unless its process is given, yields the events that the tour shows,
+        and returns the job."""
         yield Typed(line=f"{line} &")
         job = Job(max(self._running, default=0) + 1, process or self.start(line))
         self._running.add(job.number)
@@ -78,7 +82,8 @@ class TourShell:
         return job
 
     def kill(self, jobs: Sequence[Job], number: signal.Signals = signal.SIGTERM) -> Iterator[Event]:
-        """Ends jobs by their numbers, which are the same in the shell of whoever copies the line."""
+        """Ends jobs by a signal, and yields the event that shows the `kill` with their numbers, which are the same in
+        the shell of whoever copies the line."""
         option = "-9 " if number is signal.SIGKILL else ""
         yield Typed(line=f"kill {option}" + " ".join(f"%{job.number}" for job in jobs))
         for job in jobs:
@@ -91,7 +96,7 @@ class TourShell:
 
 
 def program_of(line: str) -> list[str]:
-    """Returns the arguments of a command line, with the path of its program first."""
+    """Returns the arguments of a command line of the tour, with the path of its program first."""
     program, *arguments = shlex.split(line)
     if program == "python":
         return [sys.executable, *arguments]

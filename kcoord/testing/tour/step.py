@@ -7,7 +7,7 @@ from kcoord.exceptions import LocalFailure
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Story:
-    """A chapter begins: whose work it is, and what is shown."""
+    """Event of the tour: a chapter begins. It says whose work is shown, and what."""
 
     title: str
     about: str
@@ -15,21 +15,21 @@ class Story:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Typed:
-    """A command line is about to be run, exactly as written here."""
+    """Event of the tour: a command line is about to be run, exactly as written here."""
 
     line: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Printed:
-    """A command line has written this."""
+    """Event of the tour: the output of the command line that has run."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Remark:
-    """A sentence between two command lines."""
+    """Event of the tour: a sentence for the reader between two command lines."""
 
     text: str
 
@@ -38,4 +38,4 @@ Event = Story | Typed | Printed | Remark
 
 
 class TourFailed(LocalFailure, RuntimeError):
-    """A command of the tour failed, or did not lead to what the tour shows."""
+    """Raised when a command of the tour failed, or did not lead to what the tour shows."""

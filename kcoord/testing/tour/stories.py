@@ -24,7 +24,8 @@ _ATTEMPTS = 5
 
 
 def tour() -> Generator[Event]:
-    """Yields the events of all stories, each when it happens; closing it stops whatever was started."""
+    """Runs the tour of `kcoord demo`, and yields its events, each when it happens; closing the generator stops whatever
+    was started."""
     with TourShell() as shell:
         yield from activation_remark()
         address, server = yield from _client_tester(shell)

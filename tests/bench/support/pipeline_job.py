@@ -8,7 +8,7 @@ from pyspark import SparkContext
 from pyspark.sql import DataFrame, SparkSession
 
 from kcoord.pipeline.decode_job import SegmentInput
-from kcoord.pipeline.decoding.row_filter import Wanted
+from kcoord.pipeline.decoding.row_filter import RowSelection
 from kcoord.pipeline.decoding.segments import SegmentRange
 from kcoord.pipeline.schemas import COMMITS
 from tests.bench.support.processes import cpu_between, cpu_seconds, tree
@@ -25,7 +25,7 @@ class Took:
 
 
 def job(spark: SparkSession, ranges: Sequence[SegmentRange]) -> DataFrame:
-    return SegmentInput(ranges=ranges).frame(spark, [COMMITS], Wanted())
+    return SegmentInput(ranges=ranges).frame(spark, [COMMITS], RowSelection())
 
 
 def best(ways: Mapping[str, Callable[[], DataFrame]]) -> dict[str, Took]:

@@ -6,7 +6,7 @@ from kcoord.errors import ErrorCode
 from kcoord.groups.effects import EventType
 from kcoord.groups.records import GroupStored
 from kcoord.groups.replies import LeftMember
-from kcoord.groups.requests import Leaving
+from kcoord.groups.requests import LeavingMember
 from tests.support.groups.scene import Joined, Scene
 
 
@@ -14,9 +14,9 @@ def member_ids(scene: Scene) -> list[str]:
     return [member.member_id for member in scene.describe().members]
 
 
-def by_instance(instance_id: str) -> Leaving:
+def by_instance(instance_id: str) -> LeavingMember:
     """Returns the request of an operator, who does not know the member id."""
-    return Leaving(member_id="", instance_id=instance_id)
+    return LeavingMember(member_id="", instance_id=instance_id)
 
 
 def left(member_id: str, error: ErrorCode = ErrorCode.none, *, instance_id: str | None = None) -> LeftMember:
@@ -58,7 +58,7 @@ def test_a_stranger_cannot_leave(scene: Scene, member_id: str) -> None:
 @pytest.mark.parametrize("member_id", ["", "stranger"])
 def test_an_instance_id_that_nobody_has_removes_nobody(scene: Scene, member_id: str) -> None:
     scene.stable_group(2, static=True)
-    reply = scene.leave(Leaving(member_id=member_id, instance_id="nobody's"))
+    reply = scene.leave(LeavingMember(member_id=member_id, instance_id="nobody's"))
     assert reply.members == (left(member_id, ErrorCode.unknown_member_id, instance_id="nobody's"),)
     assert scene.state() == "Stable"
 
@@ -66,7 +66,7 @@ def test_an_instance_id_that_nobody_has_removes_nobody(scene: Scene, member_id: 
 @pytest.mark.fact("L-012")
 def test_an_instance_id_with_another_member_id_is_fenced_and_removes_nobody(scene: Scene) -> None:
     _, other = scene.stable_group(2, static=True)
-    reply = scene.leave(Leaving(member_id=other.member_id, instance_id="i0"))
+    reply = scene.leave(LeavingMember(member_id=other.member_id, instance_id="i0"))
     assert reply.members == (left(other.member_id, ErrorCode.fenced_instance_id, instance_id="i0"),)
     assert scene.state() == "Stable"
     assert len(member_ids(scene)) == 2
@@ -178,8 +178,8 @@ def test_each_of_many_is_answered_in_its_turn_and_one_rebalance_follows(scene: S
     reply = scene.leave(
         "stranger",
         by_instance("i0"),
-        Leaving(member_id=third.member_id, instance_id="i1"),
-        Leaving(member_id=second.member_id, instance_id="i1"),
+        LeavingMember(member_id=third.member_id, instance_id="i1"),
+        LeavingMember(member_id=second.member_id, instance_id="i1"),
         given,
         third.member_id,
     )
@@ -246,7 +246,7 @@ def test_another_member_leads_once_the_leader_has_left(scene: Scene) -> None:
 @pytest.mark.parametrize("reason", [None, "", "the consumer is being closed", "x" * 100_000])
 def test_a_reason_changes_nothing_but_what_is_told(scene: Scene, reason: str | None) -> None:
     member, other = scene.stable_group(2)
-    assert scene.leave(Leaving(member_id=member.member_id, reason=reason)).members == (left(member.member_id),)
+    assert scene.leave(LeavingMember(member_id=member.member_id, reason=reason)).members == (left(member.member_id),)
     assert member_ids(scene) == [other.member_id]
     assert [event.why for event in scene.events if event.what is EventType.LEFT] == [reason or ""]
 

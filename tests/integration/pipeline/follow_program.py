@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from kcoord.admin.connecting.connection import ConnectionOptions, resolve_connection
-from kcoord.pipeline.decoding.row_filter import Wanted
+from kcoord.pipeline.decoding.row_filter import RowSelection
 from kcoord.pipeline.following import FollowSchedule, WriteTotals, follow
 from kcoord.pipeline.session import SparkConfig, open_session
-from kcoord.pipeline.sources.live_plan import Choice
+from kcoord.pipeline.sources.live_plan import TopicSelection
 from kcoord.pipeline.tables import TablesFolder
 from kcoord.testing.jvm.java import QUICK_FLAGS
 
@@ -35,8 +35,8 @@ def main(properties: str, out: str, events: str) -> None:
             spark,
             connection,
             TablesFolder(out),
-            wanted=Wanted(),
-            choice=Choice(),
+            wanted=RowSelection(),
+            choice=TopicSelection(),
             schedule=FollowSchedule(interval=0.1),
             on_batch=lambda brought: emit("batch", brought),
             warn=lambda unread: print(unread, file=sys.stderr, flush=True),

@@ -12,7 +12,7 @@ import pytest
 
 from kcoord.pipeline import submit
 from kcoord.pipeline.decode_job import SegmentInput, decode
-from kcoord.pipeline.decoding.row_filter import Wanted
+from kcoord.pipeline.decoding.row_filter import RowSelection
 from kcoord.pipeline.decoding.segments import find_segments, plan_ranges
 from kcoord.pipeline.schemas import TABLES
 from kcoord.pipeline.tables import TablesFolder
@@ -55,7 +55,7 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def embedded(log: Path, spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory) -> Tables:
     """The tables that an embedded Spark derives from the log."""
     out = TablesFolder(str(tmp_path_factory.mktemp("embedded")))
-    summary = decode(spark, SegmentInput(ranges=plan_ranges(find_segments(log))), out, Wanted(), lambda _: None)
+    summary = decode(spark, SegmentInput(ranges=plan_ranges(find_segments(log))), out, RowSelection(), lambda _: None)
     assert summary.is_balanced
     assert summary.rejected
     assert summary.skipped["aborted"]

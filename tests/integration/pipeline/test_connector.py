@@ -10,8 +10,8 @@ from confluent_kafka import Producer
 
 from kcoord.admin.connecting.connection import Connection
 from kcoord.admin.times import utc_text
-from kcoord.pipeline.decoding.row_filter import Wanted
-from kcoord.pipeline.sources.live_plan import Choice, plan_logs
+from kcoord.pipeline.decoding.row_filter import RowSelection
+from kcoord.pipeline.sources.live_plan import TopicSelection, plan_logs
 from kcoord.testing.kafka import KafkaCluster
 from tests.integration.pipeline.spark_connector import ConnectorSpark, Done, connector_jars
 from tests.integration.pipeline.test_follow import rows_in
@@ -68,10 +68,10 @@ def by_kcoord(scene: LogScene, spark_with_connector: ConnectorSpark, tmp_path_fa
     return rows_in(out)
 
 
-def by_default_source(scene: LogScene, wanted: Wanted) -> Rows:
+def by_default_source(scene: LogScene, wanted: RowSelection) -> Rows:
     """Returns what the default source reads now, without Spark."""
     connection = Connection(bootstrap=(scene.bootstrap,))
-    return read(connection, plan_logs(connection, wanted, Choice()), wanted)
+    return read(connection, plan_logs(connection, wanted, TopicSelection()), wanted)
 
 
 def ended_well(done: Done) -> None:
@@ -101,7 +101,7 @@ def test_both_ways_give_the_same_tables_and_the_connector_leaves_nothing_in_the_
     assert {row["group"] for row in by_kcoord["commits"] if row["transactional"]} == {"paid"}
     assert sum(row["aborted"] for row in by_kcoord["scanned"]) == 3
     assert "`transactional` is false in all rows" in done.stderr
-    after = by_default_source(scene, Wanted())
+    after = by_default_source(scene, RowSelection())
     assert {row["group"] for table in ("commits", "generations") for row in after[table]} == {
         *("billing", "shipping", "classic", "paid", "gone")
     }, "no group of Spark's"
@@ -112,7 +112,7 @@ def test_a_cluster_is_followed_by_the_connector_from_a_time_on_and_each_record_i
 ) -> None:
     out = tmp_path / "tables"
     times = sorted(row["appended_at"] for row in by_kcoord["commits"])
-    wanted = Wanted(since_ms=_ms(times[len(times) // 2]), groups=("shipping", "classic", "modern", "later"))
+    wanted = RowSelection(since_ms=_ms(times[len(times) // 2]), groups=("shipping", "classic", "modern", "later"))
     narrowed = ["--since", utc_text(wanted.since_ms or 0), *(f"--group={group}" for group in wanted.groups)]
     follow = ["pipeline", "decode", "-b", scene.bootstrap, "--out", str(out), "--follow", "--catch-up", *narrowed]
     for commits_of_later in (0, 3):

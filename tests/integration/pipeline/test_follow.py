@@ -21,11 +21,11 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
 from kcoord.admin.connecting.connection import Connection
-from kcoord.pipeline.decoding.row_filter import Wanted
+from kcoord.pipeline.decoding.row_filter import RowSelection
 from kcoord.pipeline.follow_folder import DECODED, prepare
 from kcoord.pipeline.following import FollowSchedule, WriteTotals, follow
 from kcoord.pipeline.schemas import TABLES
-from kcoord.pipeline.sources.live_plan import Choice
+from kcoord.pipeline.sources.live_plan import TopicSelection
 from kcoord.pipeline.tables import BadFolder, TablesFolder
 from kcoord.testing.embedded import EmbeddedCluster
 from tests.integration.pipeline import follow_program
@@ -37,7 +37,7 @@ pytestmark = pytest.mark.timeout(1500)  # four JVMs are started, one after the o
 
 DEADLINE: Final = 400.0
 TOPIC: Final = "followed"
-ONE_TOPIC: Final = Choice(topics=(TOPIC,))
+ONE_TOPIC: Final = TopicSelection(topics=(TOPIC,))
 TO_THE_END: Final = FollowSchedule(stops_at_end=True)
 
 
@@ -134,13 +134,13 @@ def rows_in(out: Path) -> Rows:
 
 
 def follow_to_the_end(
-    spark: SparkSession, connection: Connection, out: Path, choice: Choice = ONE_TOPIC
+    spark: SparkSession, connection: Connection, out: Path, choice: TopicSelection = ONE_TOPIC
 ) -> WriteTotals:
     return follow(
         spark,
         connection,
         TablesFolder(str(out)),
-        wanted=Wanted(),
+        wanted=RowSelection(),
         choice=choice,
         schedule=TO_THE_END,
         on_batch=lambda _: None,
@@ -167,7 +167,7 @@ def test_killed_and_started_again_no_row_is_lost_or_there_twice_and_no_file_hold
         writing = start()
         writing.wait_for(lambda: bool(writing.events("batch")))
         with pytest.raises(BadFolder, match="another --follow writes there"):
-            follow_to_the_end(spark, Connection(bootstrap=(secure_kafka.bootstrap("CLIENT"),)), out, Choice())
+            follow_to_the_end(spark, Connection(bootstrap=(secure_kafka.bootstrap("CLIENT"),)), out, TopicSelection())
         writing.wait_for(writing.has_rows_of_unfinished)
         writing.kill()
         assert writing.has_rows_of_unfinished(), "it was killed too late"
@@ -181,7 +181,7 @@ def test_killed_and_started_again_no_row_is_lost_or_there_twice_and_no_file_hold
         assert summary["records"] == sum(int(str(each["records"])) for each in stopped.events("batch"))
 
     connection = Connection(bootstrap=(secure_kafka.bootstrap("CLIENT"),))
-    assert follow_to_the_end(spark, connection, out, Choice()).summary.is_balanced
+    assert follow_to_the_end(spark, connection, out, TopicSelection()).summary.is_balanced
     rows = rows_in(out)
     data_dir = secure_kafka.kafka.brokers[0].data_dir
     topics = {row["topic"] for row in rows["log_ends"]}
@@ -210,7 +210,7 @@ def test_a_micro_batch_that_is_not_written_down_as_done_is_written_again_and_is_
             spark,
             connection,
             TablesFolder(str(out)),
-            wanted=Wanted(),
+            wanted=RowSelection(),
             choice=ONE_TOPIC,
             schedule=TO_THE_END,
             on_batch=fail,
@@ -224,7 +224,7 @@ def test_a_micro_batch_that_is_not_written_down_as_done_is_written_again_and_is_
     assert_same_rows(rows, of_segments(secure_kafka.kafka.brokers[0].data_dir, tmp_path / "copy", {TOPIC}))
     assert follow_to_the_end(spark, connection, out) == WriteTotals(), "nothing is new"
     with pytest.raises(StreamingQueryException, match="begun with --topic followed, and this is without --topic: say"):
-        follow_to_the_end(spark, connection, out, Choice())
+        follow_to_the_end(spark, connection, out, TopicSelection())
 
 
 def test_a_stream_goes_on_only_with_the_cluster_that_its_tables_are_of(spark: SparkSession, tmp_path: Path) -> None:

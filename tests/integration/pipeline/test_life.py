@@ -15,7 +15,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from kcoord.pipeline.decode_job import SegmentInput, decode
-from kcoord.pipeline.decoding.row_filter import Wanted
+from kcoord.pipeline.decoding.row_filter import RowSelection
 from kcoord.pipeline.decoding.segments import find_segments, plan_ranges
 from kcoord.pipeline.schemas import COMMITS, GENERATIONS, GROUP_EVENTS, OWNERSHIP, REBALANCES, REJECTED, SCANNED
 from kcoord.pipeline.tables import TablesFolder
@@ -126,7 +126,7 @@ def tables(lived: Lived, spark: SparkSession, tmp_path_factory: pytest.TempPathF
     """All tables that the pipeline derives from it."""
     folder = TablesFolder(str(tmp_path_factory.mktemp("tables") / "out"))
     ranges = plan_ranges(find_segments(lived.log), max_bytes=MOST_BYTES)
-    summary = decode(spark, SegmentInput(ranges=ranges), folder, Wanted(), lambda _: None)
+    summary = decode(spark, SegmentInput(ranges=ranges), folder, RowSelection(), lambda _: None)
     assert summary.is_balanced
     commits, generations, group_events = (folder.read(spark, table).cache() for table in DECODED)
     names = topic_names(commits, group_events)

@@ -11,10 +11,17 @@ from confluent_kafka import TopicPartition as KafkaPartition
 from kcoord.admin.connecting.connection import Connection, ConnectionOptions, resolve_connection
 from kcoord.admin.wire import fetching
 from kcoord.pipeline.decoding.decode import Rows as Batch
-from kcoord.pipeline.decoding.row_filter import Wanted
+from kcoord.pipeline.decoding.row_filter import RowSelection
 from kcoord.pipeline.schemas import TABLES
 from kcoord.pipeline.sources.live_log import read_ranges
-from kcoord.pipeline.sources.live_plan import Choice, NothingToRead, Plan, find_topics, pack_tasks, plan_logs
+from kcoord.pipeline.sources.live_plan import (
+    NothingToRead,
+    ReadPlan,
+    TopicSelection,
+    find_topics,
+    pack_tasks,
+    plan_logs,
+)
 from kcoord.testing.embedded import EmbeddedCluster
 from kcoord.testing.kafka import KafkaCluster
 from tests.integration.support.secure_kafka import SecureKafka
@@ -26,7 +33,7 @@ SETTINGS = {
     "offsets.topic.num.partitions": "3",
     "log.cleaner.min.compaction.lag.ms": "3600000",
 }
-NOBODY_CAME = Choice(log_ends=False)
+NOBODY_CAME = TopicSelection(log_ends=False)
 
 
 @pytest.fixture(scope="module")
@@ -65,13 +72,13 @@ def gathered(batches: Iterator[Batch]) -> Rows:
     return rows
 
 
-def read(connection: Connection, plan: Plan, wanted: Wanted | None = None) -> Rows:
+def read(connection: Connection, plan: ReadPlan, wanted: RowSelection | None = None) -> Rows:
     tasks = pack_tasks(plan.ranges)
-    return gathered(rows for task in tasks for rows in read_ranges(connection, task, wanted or Wanted()))
+    return gathered(rows for task in tasks for rows in read_ranges(connection, task, wanted or RowSelection()))
 
 
-def read_all(connection: Connection, choice: Choice | None = None) -> Rows:
-    return read(connection, plan_logs(connection, Wanted(), choice or Choice()))
+def read_all(connection: Connection, choice: TopicSelection | None = None) -> Rows:
+    return read(connection, plan_logs(connection, RowSelection(), choice or TopicSelection()))
 
 
 def test_a_live_cluster_gives_the_rows_of_its_segments(scene: LogScene, kafka: KafkaCluster, tmp_path: Path) -> None:
@@ -102,10 +109,10 @@ def test_small_fetches_give_the_same_rows(
 
 def test_topics_may_be_named_or_left_out(scene: LogScene, kafka: KafkaCluster) -> None:
     connection = connection_to(kafka.bootstrap)
-    plan = plan_logs(connection, Wanted(), Choice(topics=("unread", "missing")))
+    plan = plan_logs(connection, RowSelection(), TopicSelection(topics=("unread", "missing")))
     assert {each.topic for each in plan.ranges} == {"__consumer_offsets", "unread"}
     assert [str(refusal) for refusal in plan.refused] == ["topic missing: UNKNOWN_TOPIC_OR_PARTITION"]
-    assert {each.topic for each in plan_logs(connection, Wanted(), NOBODY_CAME).ranges} == {"__consumer_offsets"}
+    assert {each.topic for each in plan_logs(connection, RowSelection(), NOBODY_CAME).ranges} == {"__consumer_offsets"}
 
 
 def test_a_time_to_begin_at_spares_what_was_before_it(scene: LogScene, kafka: KafkaCluster) -> None:
@@ -113,8 +120,8 @@ def test_a_time_to_begin_at_spares_what_was_before_it(scene: LogScene, kafka: Ka
     whole = read_all(connection)
     times = sorted(row["appended_at"] for row in whole["commits"])
     since, until = _ms(times[len(times) // 2]), _ms(times[-5])
-    wanted = Wanted(since_ms=since, until_ms=until)
-    plan = plan_logs(connection, wanted, Choice())
+    wanted = RowSelection(since_ms=since, until_ms=until)
+    plan = plan_logs(connection, wanted, TopicSelection())
     rows = read(connection, plan, wanted)
     assert comparable(rows, "commits") == comparable(
         {"commits": [row for row in whole["commits"] if since <= _ms(row["appended_at"]) < until]},
@@ -130,13 +137,13 @@ def test_a_broker_may_restart_in_the_middle(
     scene: LogScene, kafka: KafkaCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     connection = connection_to(kafka.bootstrap)
-    plan = plan_logs(connection, Wanted(), Choice())
+    plan = plan_logs(connection, RowSelection(), TopicSelection())
     whole = read(connection, plan)
     monkeypatch.setattr(fetching, "PARTITION_BYTES", 1000)
 
     def with_a_restart() -> Iterator[Batch]:
         [task] = pack_tasks(plan.ranges)
-        for number, rows in enumerate(read_ranges(connection, task, Wanted())):
+        for number, rows in enumerate(read_ranges(connection, task, RowSelection())):
             yield rows
             if number == 3:
                 kafka.restart(1)
@@ -154,7 +161,7 @@ def test_what_is_deleted_from_a_log_meanwhile_is_a_gap_and_the_rest_is_read(
 ) -> None:
     scene.make("shrinking", records=90)
     connection = connection_to(kafka.bootstrap)
-    plan = plan_logs(connection, Wanted(), Choice(topics=("shrinking",)))
+    plan = plan_logs(connection, RowSelection(), TopicSelection(topics=("shrinking",)))
     done(scene.admin.delete_records([KafkaPartition("shrinking", 1, 25)]))
     rows = read(connection, plan)
     [gap] = rows["rejected"]
@@ -166,10 +173,10 @@ def test_what_is_deleted_from_a_log_meanwhile_is_a_gap_and_the_rest_is_read(
 def test_a_topic_that_is_deleted_meanwhile_is_a_gap(scene: LogScene, kafka: KafkaCluster) -> None:
     scene.make("leaving", records=9)
     connection = connection_to(kafka.bootstrap)
-    plan = plan_logs(connection, Wanted(), Choice(topics=("leaving",)))
+    plan = plan_logs(connection, RowSelection(), TopicSelection(topics=("leaving",)))
     done(scene.admin.delete_topics(["leaving"]))
     [task] = pack_tasks(plan.ranges)
-    rows = gathered(read_ranges(connection, task, Wanted(), retry_timeout=2.0))
+    rows = gathered(read_ranges(connection, task, RowSelection(), retry_timeout=2.0))
     assert sorted(row["reason"] for row in rows["rejected"]) == [
         f"leaving-{index}: a gap: the offsets 0 to 2 are gone: the topic is not there any more" for index in range(3)
     ]
@@ -208,14 +215,17 @@ def test_kafkas_own_topics_are_read_only_if_they_are_named() -> None:
         for topic in ("orders", internal):
             LogScene(cluster.bootstrap).commit("watcher", topic)
         with closing(fetching.LogFetcher(connection)) as logs:
-            found = [find_topics(connection, logs, choice)[0] for choice in (Choice(), Choice(topics=(internal,)))]
+            found = [
+                find_topics(connection, logs, choice)[0]
+                for choice in (TopicSelection(), TopicSelection(topics=(internal,)))
+            ]
     read = [[topic.name for topic in topics] for topics in found]
     assert read == [["__consumer_offsets", "orders"], ["__consumer_offsets", internal]]
 
 
 def test_a_cluster_without_groups_is_told_in_one_line() -> None:
     with EmbeddedCluster() as cluster, pytest.raises(NothingToRead, match="no group was ever there"):
-        plan_logs(connection_to(cluster.bootstrap), Wanted(), Choice())
+        plan_logs(connection_to(cluster.bootstrap), RowSelection(), TopicSelection())
 
 
 def _ms(at: datetime) -> int:

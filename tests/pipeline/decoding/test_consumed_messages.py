@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from kcoord.pipeline.decoding.consumed_messages import decode_consumed
-from kcoord.pipeline.decoding.row_filter import Wanted
+from kcoord.pipeline.decoding.row_filter import RowSelection
 from kcoord.pipeline.schemas import TABLES
 from kcoord.protocol.records.record import Record
 from tests.support.pipeline.expected_rows import Rows, decoded
@@ -42,9 +42,9 @@ def handed_out(records: Sequence[Record], *, partition: int = 7, first: int = 0)
     return pa.RecordBatch.from_pylist(rows, SCHEMA)
 
 
-def rows_of(*batches: pa.RecordBatch, wanted: Wanted | None = None) -> Rows:
+def rows_of(*batches: pa.RecordBatch, wanted: RowSelection | None = None) -> Rows:
     rows: Rows = {name: [] for name in TABLES}
-    for table, found in decode_consumed(batches, wanted or Wanted()):
+    for table, found in decode_consumed(batches, wanted or RowSelection()):
         found.validate(full=True)
         assert found.schema.equals(TABLES[table].schema)
         rows[table] += found.to_pylist()
@@ -83,7 +83,7 @@ def test_what_was_read_is_told_from_the_first_record_to_the_last_of_each_partiti
 
 
 def test_what_is_not_wanted_is_left_out_and_counted() -> None:
-    rows = rows_of(handed_out(RECORDS), wanted=Wanted(groups=("other",)))
+    rows = rows_of(handed_out(RECORDS), wanted=RowSelection(groups=("other",)))
     assert [row["group"] for row in rows["commits"]] == ["other"]
     [scanned] = rows["scanned"]
     assert (scanned["commits"], scanned["left_out"], scanned["rejected"]) == (1, 2, 2)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from kcoord.admin.wire.fetching import Aborted, Fetched
 from kcoord.pipeline.decoding.fetched import LogRange, RangeDecoder
-from kcoord.pipeline.decoding.row_filter import Wanted
+from kcoord.pipeline.decoding.row_filter import RowSelection
 from kcoord.pipeline.schemas import TABLES
 from kcoord.protocol.records.batch import read_header, split_batches
 from kcoord.protocol.records.compression import Codec
@@ -67,7 +67,7 @@ def fetch(offset: int, batches: Sequence[bytes], *, most_bytes: int) -> Fetched:
 
 def read(wanted: LogRange, batches: Sequence[bytes] = BATCHES, *, most_bytes: int = 1 << 20) -> Rows:
     rows: Rows = {name: [] for name in TABLES}
-    decoder = RangeDecoder(wanted, Wanted())
+    decoder = RangeDecoder(wanted, RowSelection())
     while not decoder.is_done:
         for table, found in decoder.decode(fetch(decoder.next_offset, batches, most_bytes=most_bytes)):
             found.validate(full=True)
@@ -139,7 +139,7 @@ def test_a_batch_with_a_wrong_checksum_is_told_by_the_range_it_belongs_to_and_st
 
 
 def test_offsets_without_records_are_passed_over_up_to_where_the_log_is_stable() -> None:
-    decoder = RangeDecoder(log_range(start=5, end=90), Wanted())
+    decoder = RangeDecoder(log_range(start=5, end=90), RowSelection())
     nothing = Fetched(records=b"", aborted=(), stable_end=60, is_crowded=False)
     assert list(decoder.decode(nothing)) == []
     assert (decoder.next_offset, decoder.is_done) == (60, False)
@@ -148,7 +148,7 @@ def test_offsets_without_records_are_passed_over_up_to_where_the_log_is_stable()
 
 
 def test_nothing_is_concluded_from_an_answer_that_had_no_room() -> None:
-    decoder = RangeDecoder(log_range(end=90), Wanted())
+    decoder = RangeDecoder(log_range(end=90), RowSelection())
     for records in (b"", BATCHES[0][:40]):
         assert list(decoder.decode(Fetched(records=records, aborted=(), stable_end=90, is_crowded=True))) == []
     assert decoder.next_offset == 0
@@ -163,7 +163,7 @@ def test_nothing_is_concluded_from_an_answer_that_had_no_room() -> None:
     ],
 )
 def test_what_is_no_batch_is_told_and_never_read_for_ever(sent: bytes, reason: str, next_offset: int) -> None:
-    decoder = RangeDecoder(log_range(start=4, end=90), Wanted())
+    decoder = RangeDecoder(log_range(start=4, end=90), RowSelection())
     fetched = Fetched(records=sent, aborted=(), stable_end=90, is_crowded=False)
     [(table, found)] = [rows for rows in decoder.decode(fetched) if len(rows[1])]
     [row] = found.to_pylist()

@@ -7,7 +7,7 @@ import pytest
 
 from kcoord.admin.connecting.connection import Connection
 from kcoord.pipeline.decoding.fetched import LogRange
-from kcoord.pipeline.decoding.row_filter import Wanted
+from kcoord.pipeline.decoding.row_filter import RowSelection
 from kcoord.pipeline.sources.connector import JARS, NoConnector, check_connector, hide_secrets, read_by_connector
 from kcoord.pipeline.sources.live_source import LIVE, live_source
 
@@ -24,7 +24,7 @@ def test_that_it_is_missing_is_known_without_a_cluster(spark: "SparkSession") ->
         check_connector(spark)
     ranges = [LogRange(topic="__consumer_offsets", partition=0, start=0, end=9)]
     with pytest.raises(NoConnector):
-        read_by_connector(spark, NOBODY, ranges, Wanted())
+        read_by_connector(spark, NOBODY, ranges, RowSelection())
 
 
 @pytest.mark.parametrize("jar", JARS)
@@ -35,7 +35,7 @@ def test_the_jars_that_are_told_are_those_of_the_page(jar: str) -> None:
 
 def test_a_log_without_groups_needs_no_connector(spark: "SparkSession") -> None:
     others = [LogRange(topic="orders", partition=0, start=0, end=9)]
-    assert read_by_connector(spark, NOBODY, others, Wanted()).columns == ["table", "rows", "content"]
+    assert read_by_connector(spark, NOBODY, others, RowSelection()).columns == ["table", "rows", "content"]
 
 
 def test_a_plan_shows_no_secret_that_is_an_option_of_a_source(spark: "SparkSession") -> None:

@@ -12,18 +12,18 @@ from kcoord.client.secret import Secret
 from kcoord.client.security import Plain, Security
 from kcoord.pipeline.decode_job import decode
 from kcoord.pipeline.decoding.fetched import LogRange
-from kcoord.pipeline.decoding.row_filter import Wanted
+from kcoord.pipeline.decoding.row_filter import RowSelection
 from kcoord.pipeline.sources.live_input import LiveInput
 from kcoord.pipeline.sources.live_log import read_ranges
 from kcoord.pipeline.sources.live_partitions import ranges_text
-from kcoord.pipeline.sources.live_plan import Choice, Plan, pack_tasks, plan_logs
+from kcoord.pipeline.sources.live_plan import ReadPlan, TopicSelection, pack_tasks, plan_logs
 from kcoord.pipeline.sources.live_source import LIVE, live_source
 from kcoord.pipeline.tables import TablesFolder
 from kcoord.testing.embedded import EmbeddedCluster
 from tests.support.pipeline.expected_rows import Row
 
 WORD = "hunter2-hunter2"
-EVERYTHING = Wanted()
+EVERYTHING = RowSelection()
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +38,7 @@ def connection() -> Iterator[Connection]:
         yield Connection(bootstrap=(cluster.bootstrap,))
 
 
-def rows_of(connection: Connection, plan: Plan, table: str) -> list[Row]:
+def rows_of(connection: Connection, plan: ReadPlan, table: str) -> list[Row]:
     return [
         row
         for task in pack_tasks(plan.ranges)
@@ -56,7 +56,7 @@ def same(frame: DataFrame, rows: list[Row]) -> bool:
 
 
 def test_the_tables_of_a_job_are_what_was_read(spark: SparkSession, connection: Connection, tmp_path: Path) -> None:
-    plan = plan_logs(connection, EVERYTHING, Choice())
+    plan = plan_logs(connection, EVERYTHING, TopicSelection())
     out = TablesFolder(str(tmp_path / "tables"))
     summary = decode(spark, LiveInput(connection, plan), out, EVERYTHING, lambda _: None)
     assert summary.is_balanced
@@ -66,8 +66,8 @@ def test_the_tables_of_a_job_are_what_was_read(spark: SparkSession, connection: 
 
 
 def test_a_source_gives_one_table_too_and_only_what_is_wanted(spark: SparkSession, connection: Connection) -> None:
-    plan = plan_logs(connection, EVERYTHING, Choice(log_ends=False))
-    wanted = Wanted(groups=("audit",))
+    plan = plan_logs(connection, EVERYTHING, TopicSelection(log_ends=False))
+    wanted = RowSelection(groups=("audit",))
     spark.dataSource.register(live_source(connection))
     reader = spark.read.format(LIVE).option("ranges", ranges_text(plan.ranges)).option("wanted", wanted.to_json())
     commits = reader.option("table", "commits").load()
@@ -79,7 +79,7 @@ def test_a_source_gives_one_table_too_and_only_what_is_wanted(spark: SparkSessio
 def test_no_plan_shows_how_to_log_in(spark: SparkSession) -> None:
     security = Security(sasl=Plain(username="bob", password=Secret(WORD)))
     connection = Connection(bootstrap=("127.0.0.1:1",), security=security)
-    plan = Plan(cluster_id="c", ranges=(LogRange(topic="__consumer_offsets", partition=0, start=0, end=9),))
+    plan = ReadPlan(cluster_id="c", ranges=(LogRange(topic="__consumer_offsets", partition=0, start=0, end=9),))
     frame = LiveInput(connection, plan).frame(spark, ["commits"], EVERYTHING)
     spark.dataSource.register(live_source(connection))
     stream = spark.readStream.format(LIVE).load()

@@ -14,15 +14,15 @@ from kcoord.admin.model import Answers, Refusal, Resource, TopicPartition
 from kcoord.admin.wire.fetching import LogFetcher
 from kcoord.errors import ErrorCode
 from kcoord.pipeline.decoding.fetched import LogRange
-from kcoord.pipeline.decoding.row_filter import Wanted
+from kcoord.pipeline.decoding.row_filter import RowSelection
 from kcoord.pipeline.decoding.segments import OFFSETS_TOPIC
 from kcoord.pipeline.sources.live_log import CannotRead
 from kcoord.pipeline.sources.live_partitions import ranges_of, ranges_text
 from kcoord.pipeline.sources.live_plan import (
     MAX_RANGES,
     RANGE_OFFSETS,
-    Choice,
     NothingToRead,
+    TopicSelection,
     find_starts,
     pack_tasks,
     plan_logs,
@@ -49,7 +49,7 @@ LOGS = st.dictionaries(
 
 
 def reached(logs: dict[str, dict[int, int]], cluster: str = "c") -> StreamOffset:
-    return StreamOffset(cluster=cluster, asked=fingerprint(Wanted(), Choice()), logs=logs)
+    return StreamOffset(cluster=cluster, asked=fingerprint(RowSelection(), TopicSelection()), logs=logs)
 
 
 @given(start=st.integers(0, 10**9), size=st.integers(0, 10**9))
@@ -77,15 +77,15 @@ def test_a_task_reads_one_large_range_or_small_ones_of_different_partitions(size
 def test_ranges_and_choices_are_the_same_after_they_were_text() -> None:
     ranges = [LogRange(topic="a", partition=1, start=2, end=3), LogRange(topic="ü", partition=0, start=0, end=9)]
     assert ranges_of(ranges_text(ranges)) == ranges
-    for choice in (Choice(), Choice(log_ends=False), Choice(topics=("a", "b"))):
-        assert Choice.from_json(choice.to_json()) == choice
-    assert Choice.from_json(None) == Choice()
+    for choice in (TopicSelection(), TopicSelection(log_ends=False), TopicSelection(topics=("a", "b"))):
+        assert TopicSelection.from_json(choice.to_json()) == choice
+    assert TopicSelection.from_json(None) == TopicSelection()
 
 
 def test_a_login_that_only_librdkafka_can_do_is_refused_in_one_line() -> None:
     connection = Connection(bootstrap=("nowhere:1",), needs_librdkafka="sasl.mechanism=GSSAPI")
     with pytest.raises(NothingToRead, match=r"cannot connect with sasl.mechanism=GSSAPI: copy the segments") as caught:
-        plan_logs(connection, Wanted(), Choice())
+        plan_logs(connection, RowSelection(), TopicSelection())
     assert "\n" not in str(caught.value)
 
 
@@ -179,32 +179,52 @@ def test_a_log_that_nobody_can_enter_at_a_time_is_refused_and_not_empty() -> Non
         broker.topics = {"orders": {3: broker.node_id}}
         broker.answers[LIST_OFFSETS] = list_offsets
         with closing(LogFetcher(Connection(bootstrap=(broker.address,), request_timeout=1.0))) as fetching:
-            assert find_starts(fetching, {TP: 7}, Wanted()).found == {TP: 0}
-            starts = find_starts(fetching, {TP: 7}, Wanted(since_ms=1))
+            assert find_starts(fetching, {TP: 7}, RowSelection()).found == {TP: 0}
+            starts = find_starts(fetching, {TP: 7}, RowSelection(since_ms=1))
     assert starts.found == {}
     assert [each.error for each in starts.refused] == [ErrorCode.not_leader_or_follower]
 
 
 def test_a_stream_goes_on_with_the_same_question_in_whatever_order_it_is_put() -> None:
-    before = fingerprint(Wanted(groups=("a", "b"), since_ms=0), Choice(topics=("t", "s")))
+    before = fingerprint(RowSelection(groups=("a", "b"), since_ms=0), TopicSelection(topics=("t", "s")))
     checkpointed = (
         StreamOffset.from_json(json.loads(json.dumps(StreamOffset(asked=before).to_json()))).advanced_to("c", {}).asked
     )
-    check_fingerprint(checkpointed, fingerprint(Wanted(groups=("b", "a", "a"), since_ms=0), Choice(topics=("s", "t"))))
+    check_fingerprint(
+        checkpointed, fingerprint(RowSelection(groups=("b", "a", "a"), since_ms=0), TopicSelection(topics=("s", "t")))
+    )
 
 
 @pytest.mark.parametrize(
     ("wanted", "choice", "words"),
     [
-        (Wanted(groups=("b",)), Choice(), "begun with --group a --group c, and this is with --group b:"),
-        (Wanted(), Choice(), "begun with --group a --group c, and this is without --group:"),
-        (Wanted(since_ms=1500, groups=("a", "c")), Choice(), "without --since, .* --since 1970-01-01T00:00:01.500Z:"),
-        (Wanted(until_ms=0, groups=("a", "c")), Choice(), "without --until, .* with --until 1970-01-01T00:00:00.000Z:"),
-        (Wanted(groups=("a", "c")), Choice(topics=("t",)), "without --topic, and this is with --topic t:"),
-        (Wanted(groups=("a", "c")), Choice(log_ends=False), "without --no-log-ends, and this is with --no-log-ends:"),
+        (RowSelection(groups=("b",)), TopicSelection(), "begun with --group a --group c, and this is with --group b:"),
+        (RowSelection(), TopicSelection(), "begun with --group a --group c, and this is without --group:"),
+        (
+            RowSelection(since_ms=1500, groups=("a", "c")),
+            TopicSelection(),
+            "without --since, .* --since 1970-01-01T00:00:01.500Z:",
+        ),
+        (
+            RowSelection(until_ms=0, groups=("a", "c")),
+            TopicSelection(),
+            "without --until, .* with --until 1970-01-01T00:00:00.000Z:",
+        ),
+        (
+            RowSelection(groups=("a", "c")),
+            TopicSelection(topics=("t",)),
+            "without --topic, and this is with --topic t:",
+        ),
+        (
+            RowSelection(groups=("a", "c")),
+            TopicSelection(log_ends=False),
+            "without --no-log-ends, and this is with --no-log-ends:",
+        ),
     ],
 )
-def test_a_stream_does_not_go_on_with_another_question(wanted: Wanted, choice: Choice, words: str) -> None:
+def test_a_stream_does_not_go_on_with_another_question(
+    wanted: RowSelection, choice: TopicSelection, words: str
+) -> None:
     with pytest.raises(RequestChanged, match=words) as caught:
-        check_fingerprint(fingerprint(Wanted(groups=("a", "c")), Choice()), fingerprint(wanted, choice))
+        check_fingerprint(fingerprint(RowSelection(groups=("a", "c")), TopicSelection()), fingerprint(wanted, choice))
     assert "\n" not in str(caught.value)

@@ -8,7 +8,7 @@ import pytest
 from kcoord.admin.connecting.connection import Connection
 from kcoord.errors import ErrorCode
 from kcoord.pipeline.decoding.fetched import LogRange
-from kcoord.pipeline.decoding.row_filter import Wanted
+from kcoord.pipeline.decoding.row_filter import RowSelection
 from kcoord.pipeline.schemas import TABLES
 from kcoord.pipeline.sources.live_log import CannotRead, read_ranges
 from kcoord.protocol.records.batch import read_header
@@ -77,7 +77,7 @@ def read(
     connection = Connection(bootstrap=(broker.address,), request_timeout=request_timeout)
     wanted = [LogRange(topic=LOG, partition=index, start=start, end=end) for index, start, end in ranges]
     rows: Rows = {name: [] for name in TABLES}
-    for table, found in read_ranges(connection, wanted, Wanted(), retry_timeout=patience):
+    for table, found in read_ranges(connection, wanted, RowSelection(), retry_timeout=patience):
         rows[table] += found.to_pylist()
     return rows
 

@@ -38,7 +38,7 @@ from kcoord.groups.requests import (
     Heartbeat,
     Join,
     Leave,
-    Leaving,
+    LeavingMember,
     ListGroups,
     RequestedGroup,
     Sync,
@@ -221,8 +221,8 @@ class Scene:
         asking: Asking[HeartbeatReply] = self._ask(self.coordinator.heartbeat, request)
         return asking.reply
 
-    def leave(self, *members: str | Leaving, group_id: str = "g") -> LeaveReply:
-        leaving = tuple(Leaving(member_id=each) if isinstance(each, str) else each for each in members)
+    def leave(self, *members: str | LeavingMember, group_id: str = "g") -> LeaveReply:
+        leaving = tuple(LeavingMember(member_id=each) if isinstance(each, str) else each for each in members)
         asking: Asking[LeaveReply] = self._ask(self.coordinator.leave, Leave(group_id=group_id, members=leaving))
         return asking.reply
 

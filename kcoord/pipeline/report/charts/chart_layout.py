@@ -15,7 +15,7 @@ _AXIS_HEIGHT: Final = 30
 
 
 def figure(rows: Iterable[Markup], scale: TimeScale, *, legend: Markup | None = None, caption: Child) -> Markup:
-    """Renders rows above the axis of their time."""
+    """Renders a chart as an HTML figure: its rows, the axis of time below them, a legend and a caption."""
     return el(
         "figure",
         el("div", *rows, time_axis(scale), class_="rows"),
@@ -25,19 +25,20 @@ def figure(rows: Iterable[Markup], scale: TimeScale, *, legend: Markup | None = 
 
 
 def row(label: Child, shapes: Iterable[Markup], scale: TimeScale, *, height: int, description: str) -> Markup:
-    """Renders one strip next to its label. Screen readers read the `description`."""
+    """Renders one row of a chart: a label, and next to it a strip of time with these SVG shapes. Screen readers read
+    the `description`."""
     grid = (_upright(tick) for tick in scale.ticks())
     strip = el("svg", *grid, *shapes, height=height, role="img", aria_label=description)
     return concatenate(el("div", label, class_="label"), strip)
 
 
 def head(text: Child) -> Markup:
-    """Renders a headline across the chart, above the rows that belong together."""
+    """Renders a headline across a chart, above the rows that belong together."""
     return el("div", text, class_="head")
 
 
 def time_axis(scale: TimeScale) -> Markup:
-    """Renders the axis of time."""
+    """Renders the axis of time below a chart."""
     labels = [_time_label(number, tick) for number, tick in enumerate(scale.ticks())]
     return concatenate(
         el("div", class_="label"), el("svg", *labels, height=_AXIS_HEIGHT, role="img", aria_label="the axis of time")
@@ -45,12 +46,12 @@ def time_axis(scale: TimeScale) -> Markup:
 
 
 def percent(value: float) -> str:
-    """Formats a percentage for an SVG attribute."""
+    """Formats a percentage for an SVG attribute, such as "12.5%"."""
     return f"{value:.2f}".rstrip("0").rstrip(".") + "%"
 
 
 def color_class(number: int) -> str:
-    """Returns the CSS class of the color for this number."""
+    """Returns the CSS class of the color with this number; numbers beyond the palette begin again."""
     return f"c{number % COLORS}"
 
 

@@ -17,7 +17,7 @@ _DASHES: Final = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """The points of a line, and its label in the legend."""
+    """A line of a chart: its points, and its label in the legend."""
 
     label: Markup
     points: Sequence[Point]
@@ -26,7 +26,8 @@ class Line:
 def line_chart(
     lines: Sequence[Line], times: TimeScale, numbers: NumberScale, *, description: str, caption: Child
 ) -> Markup:
-    """Draws lines of different color and dash, the first one thicker; the legend is below them."""
+    """Renders a chart of values over time, as lines of different color and dash, the first one thicker; the legend is
+    below them."""
     paths = [
         el("path", class_=f"line {_style(number)}", d=_line_path(line.points, times, numbers))
         for number, line in enumerate(lines)
@@ -45,7 +46,8 @@ def step_chart(
     description: str,
     caption: Child,
 ) -> Markup:
-    """Draws a column for each piece of the time. A piece without a point counts as zero."""
+    """Renders a chart of values over time with a column for each piece of the time. A piece without a point counts as
+    zero."""
     path = el("path", class_="area c0", d=_columns_path(points, piece, times, numbers))
     return figure([_row([path], times, numbers, description)], times, caption=caption)
 

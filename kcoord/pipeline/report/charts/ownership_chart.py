@@ -20,7 +20,8 @@ Numbers = Mapping[str, int]
 
 
 def numbers_of(members: Sequence[Member]) -> dict[str, int]:
-    """Numbers the members as they came; a static member that returns under another id keeps its number."""
+    """Numbers the members of a group as they came, from 1, by instance id or member id; a static member that returns
+    under another id keeps its number."""
     numbers: dict[str, int] = {}
     for member in members:
         numbers.setdefault(member.instance_id or member.member_id, len(numbers) + 1)
@@ -28,12 +29,14 @@ def numbers_of(members: Sequence[Member]) -> dict[str, int]:
 
 
 def ownership_chart(ownership: Bounded[OwnedPartition], numbers: Numbers, scale: TimeScale) -> Markup:
-    """Draws a strip for each partition."""
+    """Renders the chart of who owned which partition when: a strip for each partition, in the colors and numbers of the
+    members."""
     return figure(_rows(ownership.rows, numbers, scale), scale, caption=_caption(ownership))
 
 
 def member_tag(number: int | None, member_id: str) -> Markup:
-    """Renders a member's number on its color; None is a member that is not in the table of members."""
+    """Renders a member's number on its color, by which charts and tables refer to it; None is a member that is not in
+    the table of members."""
     color = color_class(number - 1) if number else "c7"
     return el("span", str(number or "?"), class_=f"tag {color}", title=shorten_name(member_id))
 

@@ -22,14 +22,14 @@ _THINNEST: Final = 0.25  # percent: a rebalance of a second must be visible in a
 
 
 def causes_chart(marks: Sequence[RebalanceMark], scale: TimeScale) -> Markup:
-    """Draws a strip for each cause."""
+    """Renders the chart of when a group rebalanced: a strip for each cause."""
     causes = sorted({mark.cause for mark in marks}, key=_cause_order)
     rows = (_cause_row(cause, [mark for mark in marks if mark.cause == cause], scale) for cause in causes)
     return figure(rows, scale, caption="Each lane is a cause; a rebalance with several is in several lanes.")
 
 
 def groups_chart(groups: Iterable[tuple[str, GroupFacts]], scale: TimeScale) -> Markup:
-    """Draws a strip for each group, with a link to its page."""
+    """Renders the chart of when groups rebalanced: a strip for each group, with a link to its page."""
     rows = (
         row(
             el("a", format_name(shorten_name(facts.group)), href=f"#{anchor}"),
@@ -44,7 +44,7 @@ def groups_chart(groups: Iterable[tuple[str, GroupFacts]], scale: TimeScale) -> 
 
 
 def cause_color(cause: str) -> int:
-    """Returns the number of the cause's color."""
+    """Returns the number of the color in which charts draw rebalances of this cause."""
     return CAUSES.index(cause) if cause in CAUSES else _OTHER
 
 

@@ -21,7 +21,7 @@ MONTHS: Final = (1, 2, 3, 6, 12, 24, 60, 120, 240, 600, 1200, 2400, 6000, 12000,
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tick:
-    """A mark of an axis with its label."""
+    """A tick of a chart's axis: its position in percent, and its label."""
 
     percent: float
     label: str
@@ -31,16 +31,18 @@ class Tick:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimeScale:
-    """Maps times to percent, from the left end to the right one. `last` is after `first`."""
+    """The time axis of a chart: it maps times to percent, from the left end (`first`) to the right one (`last`), which
+    is later."""
 
     first: datetime
     last: datetime
 
     def percent(self, at: datetime) -> float:
-        """Returns the position of a time. Times beyond the ends are at the ends."""
+        """Returns the position of a time on the axis, in percent. Times beyond the ends are at the ends."""
         return min(100.0, max(0.0, 100 * ((at - self.first) / (self.last - self.first))))
 
     def ticks(self, *, most: int = 6) -> list[Tick]:
+        """Returns at most about `most` ticks at round times."""
         seconds = (self.last - self.first).total_seconds()
         step = next((step for step in SECONDS if seconds / step <= most), None)
         times = self._months(most) if step is None else self._steps(step)
@@ -65,7 +67,8 @@ class TimeScale:
 
 
 def time_scale(first: datetime | None, last: datetime | None) -> TimeScale:
-    """Returns a scale from the first to the last time; if these are the same, or unknown, with a little room around."""
+    """Returns the time axis from the first to the last time; if these are the same, or unknown, with a little room
+    around."""
     start = first or last or _MONDAY
     end = max(last or start, start)
     if end - start >= timedelta(milliseconds=10):
@@ -75,24 +78,27 @@ def time_scale(first: datetime | None, last: datetime | None) -> TimeScale:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NumberScale:
-    """Maps numbers to percent, from 0 at the bottom to `top`."""
+    """The axis of values of a chart: it maps numbers to percent, from 0 at the bottom to `top`, with a tick at every
+    `step`."""
 
     top: float
     step: float
     is_seconds: bool = False
 
     def percent(self, value: float) -> float:
-        """Returns the position of a value, counted from the top as SVG does."""
+        """Returns the position of a value on the axis, in percent, counted from the top as SVG does."""
         return min(100.0, max(0.0, 100 - 100 * value / self.top))
 
     def ticks(self) -> list[Tick]:
+        """Returns the ticks of the axis, from 0 to `top`."""
         values = [count * self.step for count in range(round(self.top / self.step) + 1)]
         format_value = format_duration if self.is_seconds else format_short_number
         return [Tick(percent=self.percent(value), label=format_value(value)) for value in values]
 
 
 def number_scale(largest: float, *, most: int = 4, is_whole: bool = True) -> NumberScale:
-    """Chooses steps of 1, 2 or 5 times a power of ten; none below 1 if the numbers are whole."""
+    """Returns the axis for numbers up to the largest one, with steps of 1, 2 or 5 times a power of ten; none below 1 if
+    the numbers are whole."""
     largest = max(largest, 1.0 if is_whole else 0.001)
     size = 10.0 ** math.floor(math.log10(largest / most))
     step = next(size * each for each in (1, 2, 5, 10) if largest / (size * each) <= most + 1e-9)
@@ -101,7 +107,8 @@ def number_scale(largest: float, *, most: int = 4, is_whole: bool = True) -> Num
 
 
 def seconds_scale(largest: float, *, most: int = 4) -> NumberScale:
-    """Chooses steps of common durations, and beyond two weeks of 1, 2 or 5 days and so on."""
+    """Returns the axis for durations up to the largest one, in seconds, with steps of common durations, and beyond two
+    weeks of 1, 2 or 5 days and so on."""
     step = next((step for step in SECONDS if step >= 0.1 and largest / step <= most), None)
     if step is None:
         step = number_scale(largest / _DAY, most=most).step * _DAY
@@ -109,7 +116,8 @@ def seconds_scale(largest: float, *, most: int = 4) -> NumberScale:
 
 
 def bucket_seconds(first: datetime, last: datetime, *, most: int) -> float:
-    """Returns the length of the pieces that the time is cut into, so that there are at most so many."""
+    """Returns the length, in seconds, of the equal pieces that the time of a report is cut into for its charts, so that
+    there are at most so many."""
     seconds = (last - first).total_seconds()
     # One more than the quotient: pieces begin at full steps, so both ends may be in pieces of their own.
     fitting = (step for step in SECONDS if step >= 1 and seconds / step + 1 <= most)

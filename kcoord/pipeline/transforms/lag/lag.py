@@ -20,7 +20,8 @@ _BATCH, _COMMIT = 0, 1  # at the same time, or offset, the batch comes first
 
 
 def lag(commits: DataFrame, log_ends: DataFrame) -> DataFrame:
-    """Returns the table `lag`: rows for commits whose time is known, and for the tombstones that delete them."""
+    """Returns the table `lag`, which compares each committed offset with the end of the partition's log at that time: a
+    row for each commit whose time is known, and for each tombstone that deletes one."""
     rows = _in_one(_committed(commits), written_batches(log_ends))
     by_time = up_to_current_row(Window.partitionBy(*_KEYS).orderBy("at", "kind", "last_offset"))
     by_offset = up_to_current_row(Window.partitionBy(*_KEYS).orderBy(f.desc("last_offset"), "kind"))

@@ -19,7 +19,8 @@ _KEYS: Final = ("topic", "partition")
 
 
 def written_batches(log_ends: DataFrame, until: datetime | None = None) -> DataFrame:
-    """Returns the batches without duplicates, with the time `at` which they were written; only those before `until`."""
+    """Returns the rows of the table `log_ends`, a batch each, without duplicates and with a column `at`, the time at
+    which the batch was written; only those before `until`."""
     by_offset = Window.partitionBy(*_KEYS).orderBy("base_offset", "end_offset")
     overlaps = null_as_false(f.lag("end_offset").over(by_offset) > f.col("base_offset"))
     is_anew = f.max("overlaps").over(Window.partitionBy(*_KEYS))
@@ -34,5 +35,6 @@ def written_batches(log_ends: DataFrame, until: datetime | None = None) -> DataF
 
 
 def last_end() -> Column:
-    """Aggregates the end of the batch that was written last: not the largest end, if the topic was recreated."""
+    """Returns the aggregate of a partition's log end: the end offset of the batch that was written last, which is not
+    the largest one if the topic was recreated."""
     return f.max_by("end_offset", f.struct("at", "end_offset"))

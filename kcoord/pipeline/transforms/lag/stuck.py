@@ -22,8 +22,8 @@ def never_caught_up(
     longer_than: timedelta = _LONG_ENOUGH,
     read_until: datetime | None = None,
 ) -> DataFrame:
-    """Returns partitions whose lag was above the bound at every commit, if there are at least so many; the largest lag
-    first.
+    """Returns a row for each partition of a group whose lag was above the bound at every commit, if there are at least
+    so many commits; the largest lag first.
 
     A partition whose commits began a moment before the end of what was read had no time to catch up, and one whose
     offset was deleted need not: neither is returned. `since` and `until` are the first and the last commit. `per_hour`
@@ -72,12 +72,12 @@ def stuck_partitions(
     since: datetime | None = None,
     until: datetime | None = None,
 ) -> DataFrame:
-    """Returns partitions whose committed offset did not move while there was something to read: the longest interval
-    of each.
+    """Returns a row for each partition of a group whose committed offset did not move while there were records to read:
+    the longest such interval of each, if longer than `longer_than`.
 
-    It begins when there is a record at the committed offset, and ends when another offset is committed, or when it is
-    deleted, or else where the log ends that was read: `until` is null then. `lag` is what there was to read at its
-    end.
+    The interval begins when there is a record at the committed offset, and ends when another offset is committed, or
+    when it is deleted, or else where the log ends that was read: `until` is null then. `lag` is what there was to read
+    at its end.
 
     The tables come whole: a partition that is stuck has no further commits, and may have been stuck before `since`.
     Intervals count if they end after `since`; records from `until` on are ignored.

@@ -29,12 +29,12 @@ def lag_timeline(
     since: datetime | None = None,
     until: datetime | None = None,
 ) -> DataFrame:
-    """Returns each group's lag in so many pieces of the time: a piece is from `at` to `until`.
+    """Returns each group's lag over time: a row for each group and each of `pieces` equal parts of the time, from `at`
+    to `until`.
 
     `lag` adds up the partitions, each as of the end of the piece, and `behind_ms` is the lag in time of the worst of
     them then; `highest_lag` and `lag_ms` are the worst of one partition in the piece; `commits` are those in it. Where
-    nothing is known of a partition's log, its lag stays that of its last commit. An offset that was deleted has no
-    lag.
+    nothing is known of a partition's log, its lag stays that of its last commit. An offset that was deleted has no lag.
 
     The tables come whole: what was committed before `since` counts until something else is.
     """
@@ -42,7 +42,7 @@ def lag_timeline(
 
 
 def sum_partitions(partitions: DataFrame) -> DataFrame:
-    """Aggregates the timeline of partitions to that of groups."""
+    """Aggregates the lag of partitions over time to that of groups: a row for each group and piece of the time."""
     return (
         partitions.groupBy("group", "at")
         .agg(
@@ -66,7 +66,8 @@ def partition_timeline(
     since: datetime | None = None,
     until: datetime | None = None,
 ) -> DataFrame:
-    """Returns the timeline of each partition."""
+    """Returns each partition's lag over time: a row for each group, partition and piece of the time, with the columns
+    of `lag_timeline`."""
     rows, grown = _known_before(until, lag, log_ends)
     bounds = f.broadcast(_bounds(rows, grown, pieces, since))
     ends = _ends(grown.crossJoin(bounds), pieces)
@@ -104,7 +105,8 @@ def partition_timeline(
 def lag_period(
     lag: DataFrame, log_ends: DataFrame, *, since: datetime | None = None, until: datetime | None = None
 ) -> Period:
-    """Returns the time that is cut into pieces. This runs a Spark job."""
+    """Returns the time that a timeline of lag cuts into pieces: from the first commit, or from `since`, to the last
+    time known of any log. This runs a Spark job."""
     found = _bounds(*_known_before(until, lag, log_ends), 1, since).collect()
     return Period(first=time_of(found[0]["start_ms"]), last=time_of(found[0]["end_ms"])) if found else Period()
 

@@ -44,8 +44,8 @@ _TEXTS: Final = "ARRAY<STRING>"
 
 
 def member_causes(came: Column, went: Column) -> Column:
-    """Returns the causes that follow from who came and who went. An instance id that did both is the same member,
-    returned."""
+    """Returns a column with the causes of a rebalance that follow from which members came and went (arrays of structs).
+    An instance id that did both is the same member, returned."""
     returned = f.array_intersect(_instances(came), _instances(went))
     fresh, gone = _client_keys(came, returned), _client_keys(went, returned)
     return f.array_compact(
@@ -61,7 +61,8 @@ def member_causes(came: Column, went: Column) -> Column:
 def with_other_causes(
     causes: Column, *, subscription_changed: Column, partitions_changed: Column, handed_over: Column
 ) -> Column:
-    """Adds the other causes. The last three apply only if there is no other cause."""
+    """Returns the column `causes` with the causes that do not follow from members added. Of these "handed over",
+    "partitions changed" and "unknown" apply only if there is no other cause."""
     known = f.concat(causes, f.when(subscription_changed, _texts(SUBSCRIPTION_CHANGED)).otherwise(_texts()))
     return (
         f.when(f.size(known) > 0, known)
@@ -72,7 +73,7 @@ def with_other_causes(
 
 
 def sorted_member_ids(members: Column) -> Column:
-    """Returns the sorted member ids."""
+    """Returns a column with the sorted member ids of an array of members."""
     return f.array_sort(f.transform(members, lambda member: member.member_id))
 
 

@@ -15,7 +15,8 @@ from kcoord.pipeline.transforms.rebalances.causes import CHANGE, MEMBERS
 
 
 def epoch_changes(group_events: DataFrame) -> DataFrame:
-    """Returns a row for each epoch, and for each deletion of a group."""
+    """Returns a row for each new epoch of a consumer (KIP-848), share or streams group, and for each deletion of one,
+    with the columns CHANGE: who came and went, and when it began and ended."""
     life = Window.partitionBy("group").orderBy("turn")
     before = f.lag(f.struct("is_deletion", "generation", "members", "metadata_hash")).over(life)
     was_there = null_as_false(~f.col("before.is_deletion"))

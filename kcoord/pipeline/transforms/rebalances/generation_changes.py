@@ -22,7 +22,8 @@ _TEXTS: Final = "ARRAY<STRING>"
 
 
 def generation_changes(generations: DataFrame) -> DataFrame:
-    """Returns a row for each record that shows a change: new generations, static members that came back, deletions."""
+    """Returns a row for each change of a classic group (a new generation, a static member that came back, a deletion),
+    with the columns CHANGE: who came and went, and when it began and ended."""
     before = f.lag(f.struct("state", "generation", "at", "who", "subscribed")).over(log_order("group"))
     is_empty_from_the_start = _is_new() & (f.col("state") == _EMPTY)
     is_the_same = (f.col("generation") == f.col("from_generation")) & (f.size("came") == 0) & (f.size("went") == 0)

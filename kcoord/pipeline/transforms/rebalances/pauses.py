@@ -7,7 +7,8 @@ from kcoord.pipeline.transforms.history import log_order, milliseconds_between, 
 
 
 def with_pauses(changes: DataFrame, commits: DataFrame) -> DataFrame:
-    """Adds `pause_ms` to the changes.
+    """Adds the column `pause_ms` to the changes of groups: how many milliseconds the group committed nothing around the
+    change.
 
     Changes without a commit between them are one pause: it counts for the first one, so that pauses can be added up. A
     group without members does not pause: neither when it becomes empty nor when it begins again.

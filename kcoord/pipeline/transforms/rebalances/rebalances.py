@@ -20,7 +20,8 @@ from kcoord.pipeline.transforms.rebalances.pauses import with_pauses
 
 
 def rebalances(generations: DataFrame, group_events: DataFrame, commits: DataFrame, names: DataFrame) -> DataFrame:
-    """Returns the table `rebalances`. `names` comes from `topic_names`."""
+    """Returns the table `rebalances`: a row for each change of a group from one generation, or epoch, to the next, with
+    its causes, its duration and what it changed. `names` comes from `topic_names`."""
     changes = generation_changes(generations).unionByName(epoch_changes(group_events))
     moved = moves(generations, group_events, names).withColumnRenamed("change_offset", "source_offset")
     came, went = f.col("came"), f.col("went")

@@ -12,12 +12,12 @@ DEFAULT_LIMIT: Final = 10
 
 
 def unstable_groups(rebalances: DataFrame, *, hours: float, most: int = DEFAULT_LIMIT) -> DataFrame:
-    """Returns the groups with the most rebalances: how many per hour, their causes, and the time lost.
+    """Returns a row for each of the `most` groups with the most rebalances: how many per hour, their causes, and the
+    time lost.
 
     `hours` is the length of the time in which rebalances were counted, as `Period` has it, whatever happened in it.
-
-    `lost_ms` is the sum of what they took at least, `longest_ms` the largest; `pause_ms` how long nothing was
-    committed around them. A static member that came back without a rebalance counts as a cause all the same.
+    `lost_ms` is the sum of what they took at least, `longest_ms` the largest; `pause_ms` how long nothing was committed
+    around them. A static member that came back without a rebalance counts as a cause all the same.
     """
     is_rebalance = ~null_as_false(f.col("generation") == f.col("from_generation"))
     counted = rebalances.groupBy("group").agg(
@@ -47,8 +47,8 @@ def unstable_groups(rebalances: DataFrame, *, hours: float, most: int = DEFAULT_
 
 
 def flapping_members(memberships: DataFrame, *, most: int = DEFAULT_LIMIT, at_least: int = 2) -> DataFrame:
-    """Returns members that came back most often, identified by what stays the same: the instance id, or client id and
-    host.
+    """Returns a row for each of the `most` members that came back most often, identified by what stays the same: the
+    instance id, or client id and host.
 
     Several members may have the same client id and host: those that were there at the same time are not counted as one
     that returned. `stayed_ms` is the median of how long those that left had stayed.
