@@ -9,7 +9,6 @@ The unfinished part of a received chunk is one of these:
 
 import asyncio
 import logging
-from collections import deque
 from struct import Struct
 from time import perf_counter
 from typing import TYPE_CHECKING, Final, cast
@@ -17,10 +16,12 @@ from typing import TYPE_CHECKING, Final, cast
 from kcoord.protocol.frames import CorruptMessage, framed
 from kcoord.proxy.connection_host import BrokerDirectory
 from kcoord.proxy.forwarding import api_versions, node_endpoints
+from kcoord.proxy.forwarding.backpressure import MAX_UNSENT_BYTES
 from kcoord.proxy.forwarding.fetch_scanner import FetchScanner
+from kcoord.proxy.forwarding.in_flight import InFlightRequests, PendingRequest
 from kcoord.proxy.forwarding.interceptor_chain import notify_observers
 from kcoord.proxy.forwarding.rewriting import find_addresses, may_have_addresses, names_all_brokers
-from kcoord.proxy.forwarding.routes import AnswerRoute, PendingRequest
+from kcoord.proxy.forwarding.routes import AnswerRoute
 from kcoord.proxy.setup import CannotProxy
 
 if TYPE_CHECKING:
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
 log = logging.getLogger("kcoord.proxy")
 
 _START: Final = Struct(">ii")  # length, correlation id
-_UNSENT_BYTES: Final = 1 << 19
 _MAX_BUFFERED_FETCH_BYTES: Final = 1 << 16
 """A Fetch answer up to this size is buffered and forwarded in one piece; longer ones are streamed. Brokers write an
 answer in three parts in quick succession, and one write costs less than three."""
@@ -46,7 +46,7 @@ class UpstreamConnection(asyncio.Protocol):
         self.forwarded_bytes = 0
         self._client = client
         self._directory = directory
-        self._pending: deque[PendingRequest] = client.pending
+        self._pending: InFlightRequests = client.pending
         self._send = client.transport.write
         self._bytes_remaining = 0
         self._scanner: FetchScanner | None = None
@@ -64,7 +64,7 @@ class UpstreamConnection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
-        self._transport.set_write_buffer_limits(high=_UNSENT_BYTES)
+        self._transport.set_write_buffer_limits(high=MAX_UNSENT_BYTES)
 
     def data_received(self, chunk: bytes) -> None:
         self.forwarded_bytes += len(chunk)
@@ -89,11 +89,11 @@ class UpstreamConnection(asyncio.Protocol):
     def resume_writing(self) -> None:
         self._client.on_upstream_writable()
 
-    def pause(self) -> None:
+    def pause_reading(self) -> None:
         if not self._is_closed:
             self.transport.pause_reading()
 
-    def resume(self) -> None:
+    def resume_reading(self) -> None:
         if not self._is_closed:
             self.transport.resume_reading()
 
@@ -217,7 +217,7 @@ class UpstreamConnection(asyncio.Protocol):
                 start = close
                 self._tail = bytearray()
         if not self._bytes_remaining:
-            if self._client.needs_flush:  # `_end_answer` may send local answers, which must come after these bytes
+            if self._pending.needs_flush:  # `_end_answer` may send local answers, which must come after these bytes
                 self._forward(chunk, start, close)
                 start = close
             self._end_answer()
@@ -258,7 +258,7 @@ class UpstreamConnection(asyncio.Protocol):
 
     def _answer_finished(self) -> None:
         self._pending.popleft()
-        if self._client.needs_flush:
+        if self._pending.needs_flush:
             self._client.flush_local_answers()
 
     def _buffer(self, part: bytes | memoryview) -> None:
