@@ -25,6 +25,7 @@ forwarding/         the path of a frame
                     the interceptor API, and running the interceptors on one request
     rewriting       pure: replaces broker addresses in whole answers
     node_endpoints  pure: replaces them in an answer's tagged fields, also after the rest of it has been sent
+    streamed_answer pure: an answer that is forwarded while it arrives, except its tail
     fetch_scanner   pure: finds where the tagged fields of a Fetch answer begin while it streams through
     passthrough     pure: recognizes answers that need no rewriting
     api_versions    pure: limits ApiVersions answers to what the proxy can forward
