@@ -34,10 +34,11 @@ session expires). server/maintenance does what is due now and then.
 
 Through `kcoord proxy`:
 
-     1  proxy/forwarding/downstream_connection  DownstreamConnection.data_received: frames pass as they come, unless
-     2  proxy/forwarding/interceptor_chain      intercept shows them to guards, observers and proxy/local, which may
+     1  proxy/forwarding/downstream_connection  DownstreamConnection.data_received: bytes come
+     2  proxy/forwarding/request_forwarder      RequestForwarder.forward: requests pass as they come, unless
+     3  proxy/forwarding/interceptor_chain      intercept shows them to guards, observers and proxy/local, which may
                                                 refuse, change or handle them; local's take the road above from 5 on
-     3  proxy/forwarding/upstream_connection    UpstreamConnection.data_received: answers pass as they come, but for
+     4  proxy/forwarding/upstream_connection    UpstreamConnection.data_received: answers pass as they come, but for
                                                 addresses (proxy/forwarding/rewriting rewrite)
 
     folder or file   what is in it

@@ -1,6 +1,6 @@
 """The proxy forwards clients' requests to a real cluster, and answers from it back.
 
-    client ── downstream_connection ── routes ── interceptor_chain ── upstream_connection ── broker
+    client ── downstream_connection ── request_forwarder ── interceptor_chain ── upstream_writer ── broker
     client ◄─ downstream_connection ◄─ rewriting, node_endpoints, fetch_scanner, api_versions ◄─ upstream_connection
 
 main                the process: event loop, logging, signals
@@ -14,11 +14,18 @@ metrics, no_metrics, metrics_source
 forwarding/         the path of a frame
     downstream_connection, upstream_connection
                     the two connections of one client
+    request_forwarder
+                    decides about each request of one client, with the help of:
+    frame_scanner   pure: finds where frames begin in a byte stream, most of which passes unread
+    in_flight       pure: the requests that wait for answers, and the order in which these leave
+    upstream_writer buffers what is written until a broker is connected
+    backpressure    pauses and resumes reading from the two connections
     routes          how a request of one API and version is handled, and how its answer is
     interceptors, interceptor_chain
                     the interceptor API, and running the interceptors on one request
     rewriting       pure: replaces broker addresses in whole answers
     node_endpoints  pure: replaces them in an answer's tagged fields, also after the rest of it has been sent
+    streamed_answer pure: an answer that is forwarded while it arrives, except its tail
     fetch_scanner   pure: finds where the tagged fields of a Fetch answer begin while it streams through
     passthrough     pure: recognizes answers that need no rewriting
     api_versions    pure: limits ApiVersions answers to what the proxy can forward

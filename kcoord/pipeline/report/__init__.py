@@ -6,7 +6,7 @@ group_frames, group_facts, overview_frames
                 do so for the page of a group, and for the overview
 model           the facts. From here on there is no Spark
 page            renders the file: `render(facts)`
-overview, group_page
+overview, overview_tables, group_page
                 render the pages
 conclusions     the sentence at the head of each page
 charts/         charts of rebalances, of ownership and of values over time; what they share, and their axes

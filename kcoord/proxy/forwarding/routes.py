@@ -17,20 +17,13 @@ from collections.abc import Callable, Sequence
 from copy import copy
 from enum import Enum
 from struct import Struct
-from typing import Final, NamedTuple
+from typing import Final
 
 from kcoord.protocol.codec import known_versions
 from kcoord.protocol.varint import read_uvarint
 from kcoord.proxy.forwarding import fetch_scanner
 from kcoord.proxy.forwarding.api_versions import API_VERSIONS, Limits
-from kcoord.proxy.forwarding.interceptors import (
-    Handle,
-    HasPrefilter,
-    Interceptor,
-    Prefilter,
-    Request,
-    ResponseTransform,
-)
+from kcoord.proxy.forwarding.interceptors import HasPrefilter, Interceptor, Prefilter
 from kcoord.proxy.forwarding.passthrough import (
     FIRST_BY_ID,
     fetch_needs_no_rewrite,
@@ -206,22 +199,6 @@ def _intersection(limit: range | None, other: range) -> range:
     if limit is None:
         return other
     return range(max(limit.start, other.start), min(limit.stop, other.stop))
-
-
-class PendingRequest(NamedTuple):
-    """A request of a client whose response has not been sent completely."""
-
-    correlation_id: int
-    route: Route
-    started: float
-    request: Request | None = None
-    """The request, if it was seen whole."""
-    is_local: bool = False
-    """Whether it is answered here, after all earlier requests: by `pieces`, or by the interceptor that handles it."""
-    pieces: Sequence[bytes] = ()
-    handle: Handle | None = None
-    transform: ResponseTransform | None = None
-    """Transforms the answer before the client gets it; the route is then one `with_whole_answer`."""
 
 
 def wants_answer(buffer: bytes, position: int, end: int, api_version: int) -> bool | None:

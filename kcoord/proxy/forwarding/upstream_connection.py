@@ -1,15 +1,13 @@
 """The connection to a broker on behalf of one client: answers are forwarded in the order of the client's requests.
 
-The unfinished part of a received chunk is one of these:
+What a received chunk leaves unfinished is one of these:
 
-    _bytes_remaining  how many bytes are still to come of an answer that is being forwarded; they go through `_scanner`
-                      if there is one, and are collected in `_tail` once that exists
-    _buffered         the beginning of an answer that must be whole
+    _stream     the answer that is being forwarded while it arrives
+    _buffered   the beginning of an answer that must be whole
 """
 
 import asyncio
 import logging
-from collections import deque
 from struct import Struct
 from time import perf_counter
 from typing import TYPE_CHECKING, Final, cast
@@ -17,10 +15,13 @@ from typing import TYPE_CHECKING, Final, cast
 from kcoord.protocol.frames import CorruptMessage, framed
 from kcoord.proxy.connection_host import BrokerDirectory
 from kcoord.proxy.forwarding import api_versions, node_endpoints
+from kcoord.proxy.forwarding.backpressure import MAX_UNSENT_BYTES
 from kcoord.proxy.forwarding.fetch_scanner import FetchScanner
+from kcoord.proxy.forwarding.in_flight import InFlightRequests, PendingRequest
 from kcoord.proxy.forwarding.interceptor_chain import notify_observers
 from kcoord.proxy.forwarding.rewriting import find_addresses, may_have_addresses, names_all_brokers
-from kcoord.proxy.forwarding.routes import AnswerRoute, PendingRequest
+from kcoord.proxy.forwarding.routes import AnswerRoute
+from kcoord.proxy.forwarding.streamed_answer import StreamedAnswer
 from kcoord.proxy.setup import CannotProxy
 
 if TYPE_CHECKING:
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
 log = logging.getLogger("kcoord.proxy")
 
 _START: Final = Struct(">ii")  # length, correlation id
-_UNSENT_BYTES: Final = 1 << 19
 _MAX_BUFFERED_FETCH_BYTES: Final = 1 << 16
 """A Fetch answer up to this size is buffered and forwarded in one piece; longer ones are streamed. Brokers write an
 answer in three parts in quick succession, and one write costs less than three."""
@@ -48,11 +48,9 @@ class UpstreamConnection(asyncio.Protocol):
         self.forwarded_bytes = 0
         self._client = client
         self._directory = directory
-        self._pending: deque[PendingRequest] = client.pending
+        self._pending: InFlightRequests = client.pending
         self._send = client.transport.write
-        self._bytes_remaining = 0
-        self._scanner: FetchScanner | None = None
-        self._tail: bytearray | None = None
+        self._stream: StreamedAnswer | None = None
         self._buffered = bytearray()
         self._bytes_needed = 0
         self._is_mid_frame = False
@@ -67,7 +65,7 @@ class UpstreamConnection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
-        self._transport.set_write_buffer_limits(high=_UNSENT_BYTES)
+        self._transport.set_write_buffer_limits(high=MAX_UNSENT_BYTES)
 
     def data_received(self, chunk: bytes) -> None:
         """Forwards the bytes of responses to the client, rewritten where they name brokers."""
@@ -96,12 +94,12 @@ class UpstreamConnection(asyncio.Protocol):
         """Goes on reading from the client."""
         self._client.on_upstream_writable()
 
-    def pause(self) -> None:
+    def pause_reading(self) -> None:
         """Stops reading responses: the client does not read them (backpressure)."""
         if not self._is_closed:
             self.transport.pause_reading()
 
-    def resume(self) -> None:
+    def resume_reading(self) -> None:
         """Goes on reading responses."""
         if not self._is_closed:
             self.transport.resume_reading()
@@ -165,7 +163,7 @@ class UpstreamConnection(asyncio.Protocol):
         start = position = self._bytes_needed = 0
         end = len(chunk)
         while position < end:
-            if not self._bytes_remaining:
+            if self._stream is None:
                 close = self._begin_answer(chunk, position, end)
                 if close is None:
                     break
@@ -174,14 +172,10 @@ class UpstreamConnection(asyncio.Protocol):
                     self._on_whole_answer(chunk[position + 4 : close])
                     start = position = close
                     continue
-                if self._scanner:
-                    self._bytes_remaining -= 4
-                    position += 4
-                    continue
-            start, position = self._continue_answer(chunk, start, position, min(position + self._bytes_remaining, end))
+            start, position = self._continue_answer(chunk, start, position)
         self._forward(chunk, start, position)
         self._buffer(memoryview(chunk)[position:])
-        self._is_mid_frame = bool(self._bytes_remaining or self._buffered)
+        self._is_mid_frame = self._stream is not None or bool(self._buffered)
 
     def _begin_answer(self, chunk: bytes, position: int, end: int) -> int | None:
         """Begins an answer. Returns its end if it is whole, its start if it streams, None if more bytes are needed."""
@@ -208,39 +202,30 @@ class UpstreamConnection(asyncio.Protocol):
                 if end - position < 4 + length <= _MAX_BUFFERED_FETCH_BYTES:
                     self._bytes_needed = 4 + length
                     return None
-                self._scanner = FetchScanner()
+                self._stream = StreamedAnswer(length, FetchScanner())
             case AnswerRoute.PASSES:
-                pass
+                self._stream = StreamedAnswer(length)
         self._answer_began(head)
-        self._bytes_remaining = 4 + length
         return position
 
-    def _continue_answer(self, chunk: bytes, start: int, position: int, close: int) -> tuple[int, int]:
+    def _continue_answer(self, chunk: bytes, start: int, position: int) -> tuple[int, int]:
         """Takes the next part of a streamed answer; returns the start and end of the bytes that may be sent."""
-        if self._tail is not None:
-            self._tail += memoryview(chunk)[position:close]
+        stream = self._stream
+        assert stream is not None
+        forwarded_end, close = stream.take(chunk, position)
+        is_finished = stream.remaining == 0
+        # Behind the answer a local one may be due, which must come after these bytes.
+        if stream.holds_tail or (is_finished and self._pending.needs_flush):
+            self._forward(chunk, start, forwarded_end)
             start = close
-        elif self._scanner:
-            close = self._scanner.feed(chunk, position, close)
-        self._bytes_remaining -= close - position
-        if self._scanner and self._scanner.is_at_tail:
-            self._scanner = None
-            if self._bytes_remaining != 1:  # a last byte alone is the tag count 0: there are no tagged fields
-                self._forward(chunk, start, close)
-                start = close
-                self._tail = bytearray()
-        if not self._bytes_remaining:
-            if self._client.needs_flush:  # `_end_answer` may send local answers, which must come after these bytes
-                self._forward(chunk, start, close)
-                start = close
-            self._end_answer()
+        if is_finished:
+            self._stream = None
+            self._end_answer(stream)
         return start, close
 
-    def _end_answer(self) -> None:
-        if self._scanner:
-            raise CorruptMessage("a Fetch answer that ends too early")
-        if self._tail is not None:
-            tail, self._tail = bytes(self._tail), None
+    def _end_answer(self, stream: StreamedAnswer) -> None:
+        tail = stream.finish()
+        if tail is not None:
             self._directory.on_brokers(node_endpoints.brokers_in(tail), is_all=False)
             self._send(node_endpoints.rewrite_same_length(tail, self._directory.endpoint_of))
         self._answer_finished()
@@ -271,7 +256,7 @@ class UpstreamConnection(asyncio.Protocol):
 
     def _answer_finished(self) -> None:
         self._pending.popleft()
-        if self._client.needs_flush:
+        if self._pending.needs_flush:
             self._client.flush_local_answers()
 
     def _buffer(self, part: bytes | memoryview) -> None:

@@ -1,8 +1,9 @@
 """Dispatch with authorization rules: each request passes its API's guard before it is decided.
 
 A guard removes from a request what its principal is not allowed to do, has the rest decided, and adds the denied parts
-to the reply, as a Kafka broker with an authorizer does. The guards are in group_apis, record_apis and topic_apis. An
-API without a guard is not served, so adding an API includes the decision who may use it.
+to the reply, as a Kafka broker with an authorizer does. The guards are in group_apis, record_apis and topic_apis, most
+of them as data (item_guard). An API without a guard is not served, so adding an API includes the decision who may use
+it.
 """
 
 from dataclasses import replace

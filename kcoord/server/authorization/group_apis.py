@@ -22,7 +22,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from itertools import chain
 from typing import Any, Final, NamedTuple
-from uuid import UUID
 
 from kcoord.broker.cluster import Cluster
 from kcoord.errors import ErrorCode
@@ -35,7 +34,6 @@ from kcoord.groups.replies import (
     DeleteGroupsReply,
     DeleteOffsetsReply,
     DescribedGroup,
-    DescribeGroupsReply,
     FetchOffsetsReply,
     HeartbeatReply,
     JoinReply,
@@ -51,7 +49,6 @@ from kcoord.groups.requests import (
     CommittedTopic,
     DeleteGroups,
     DeleteOffsets,
-    DescribeGroups,
     FetchOffsets,
     ListGroups,
     RequestedGroup,
@@ -59,7 +56,8 @@ from kcoord.groups.requests import (
     TopicPartitions,
 )
 from kcoord.security.rules import Kind, Operation
-from kcoord.server.authorization.permissions import Decide, Guard, Permissions, split_allowed
+from kcoord.server.authorization.item_guard import ItemGuard, on_group, refused_first
+from kcoord.server.authorization.permissions import Decide, Guard, Permissions, may_topic_or_id, split_allowed
 
 _GROUP_DENIED: Final = ErrorCode.group_authorization_failed
 _TOPIC_DENIED: Final = ErrorCode.topic_authorization_failed
@@ -139,21 +137,6 @@ def delete_offsets(
     return reply if reply.error_code else replace(reply, topics=_merged(denied, _TOPIC_DENIED) + reply.topics)
 
 
-def describe_groups(
-    request: DescribeGroups,
-    permissions: Permissions,
-    cluster: Cluster,
-    decide: Decide[DescribeGroups, DescribeGroupsReply],
-) -> DescribeGroupsReply:
-    """Authorizes DescribeGroups requests, which need DESCRIBE on each group. `decide` gets the allowed groups, the
-    others get an error.
-    """
-    allowed, denied = split_allowed(request.group_ids, lambda name: permissions.may_group(Operation.DESCRIBE, name))
-    reply = decide(replace(request, group_ids=allowed))
-    refused = [DescribedGroup(group_id=name, error_code=_GROUP_DENIED) for name in denied]
-    return replace(reply, groups=(*refused, *(_with_operations(group, permissions) for group in reply.groups)))
-
-
 def list_groups(
     request: ListGroups, permissions: Permissions, cluster: Cluster, decide: Decide[ListGroups, ListGroupsReply]
 ) -> ListGroupsReply:
@@ -180,34 +163,10 @@ def delete_groups(
     return replace(reply, results=(*reply.results, *refused))
 
 
-GUARDS: Final[Mapping[int, Guard]] = {
-    8: commit,
-    9: fetch_offsets,
-    11: members_guard(JoinReply(member_id="", error_code=_GROUP_DENIED)),
-    12: members_guard(HeartbeatReply(error_code=_GROUP_DENIED)),
-    13: members_guard(LeaveReply(error_code=_GROUP_DENIED)),
-    14: sync,
-    15: describe_groups,
-    16: list_groups,
-    42: delete_groups,
-    47: delete_offsets,
-}
-"""By API key."""
-
-
 def _may_topic(
     permissions: Permissions, cluster: Cluster, topic: CommittedTopic | TopicPartitions, operation: Operation
 ) -> bool:
-    """Whether the topic may be used. An unknown topic id is allowed: the answer is then that there is no such topic."""
-    name = _name(cluster, topic.name, topic.topic_id)
-    return name is None or permissions.may_topic(operation, name)
-
-
-def _name(cluster: Cluster, name: str | None, topic_id: UUID | None) -> str | None:
-    if name is not None:
-        return name
-    found = cluster.topic_by_id(topic_id)
-    return found.name if found else None
+    return may_topic_or_id(permissions, cluster, operation, topic.name, topic.topic_id)
 
 
 class _SplitGroup(NamedTuple):
@@ -265,3 +224,25 @@ def _merged(topics: Iterable[CommittedTopic | TopicPartitions], error: ErrorCode
             for topic in topics
         ]
     )
+
+
+GUARDS: Final[Mapping[int, Guard]] = {
+    8: commit,
+    9: fetch_offsets,
+    11: members_guard(JoinReply(member_id="", error_code=_GROUP_DENIED)),
+    12: members_guard(HeartbeatReply(error_code=_GROUP_DENIED)),
+    13: members_guard(LeaveReply(error_code=_GROUP_DENIED)),
+    14: sync,
+    15: ItemGuard(
+        items="group_ids",
+        needs=on_group(Operation.DESCRIBE),
+        results="groups",
+        refused=lambda denied: [DescribedGroup(group_id=group_id, error_code=_GROUP_DENIED) for group_id in denied],
+        shown=_with_operations,
+        order=refused_first,
+    ),
+    16: list_groups,
+    42: delete_groups,
+    47: delete_offsets,
+}
+"""By API key."""

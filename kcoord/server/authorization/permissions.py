@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Callable, Iterable
 from typing import Any, Final, TypeVar
+from uuid import UUID
 
 from kcoord.broker.cluster import Cluster
 from kcoord.security.rules import CLUSTER_NAME, Kind, Operation, Rights
@@ -135,6 +136,16 @@ Decide = Callable[[Request], Reply]
 """Decides a request and returns its reply, or None if it is parked."""
 Guard = Callable[[Any, Permissions, Cluster, Decide[Any, Any]], Any]
 """Has the allowed part of a request decided, and adds errors for the rest to the reply."""
+
+
+def may_topic_or_id(
+    permissions: Permissions, cluster: Cluster, operation: Operation, name: str | None, topic_id: UUID | None
+) -> bool:
+    """Returns whether a topic may be used. An unknown id is allowed: the answer is then that there is no such topic."""
+    if name is None:
+        found = cluster.topic_by_id(topic_id)
+        name = found.name if found else None
+    return name is None or permissions.may_topic(operation, name)
 
 
 def split_allowed(

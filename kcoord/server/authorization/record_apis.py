@@ -12,124 +12,30 @@
 Fetch has no guard here: which topics it reads is known only within its session (broker/fetching.py).
 """
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from typing import Final
-from uuid import UUID
 
 from kcoord.broker import producing
 from kcoord.broker.cluster import Cluster
 from kcoord.broker.log.partition_log import Refused
-from kcoord.broker.log.slices import Slices
 from kcoord.broker.offsets import (
     DeletedPartition,
     DeletedRecords,
-    DeleteRecords,
-    DeleteRecordsReply,
-    ListOffsets,
-    ListOffsetsReply,
-    OffsetForLeaderEpoch,
-    OffsetForLeaderEpochReply,
     PartitionEpochEnd,
     PartitionOffset,
+    RequestedTopicEpochs,
+    RequestedTopicOffsets,
+    TopicDeletions,
     TopicEpochs,
     TopicOffsets,
 )
-from kcoord.broker.producing import InitProducerId, InitProducerIdReply, Produce, ProduceReply
+from kcoord.broker.producing import InitProducerId, InitProducerIdReply, ProducedTopic, TopicResult
 from kcoord.errors import ErrorCode
 from kcoord.security.rules import Kind, Operation
-from kcoord.server.authorization.permissions import Decide, Guard, Permissions, split_allowed
+from kcoord.server.authorization.item_guard import ItemGuard, on_topic, on_topic_or_id, sliced
+from kcoord.server.authorization.permissions import Decide, Guard, Permissions
 
 _TOPIC_DENIED: Final = ErrorCode.topic_authorization_failed
-
-
-def produce(
-    request: Produce, permissions: Permissions, cluster: Cluster, decide: Decide[Produce, Slices[ProduceReply]]
-) -> Slices[ProduceReply]:
-    """Authorizes Produce requests, which need WRITE on each topic. `decide` gets the allowed topics, the others get an
-    error.
-    """
-    if producing.refuse_all(request):
-        return (yield from decide(request))
-    allowed, denied = split_allowed(
-        request.topics,
-        lambda topic: _may_topic(permissions, cluster, Operation.WRITE, topic.name, topic.topic_id),
-    )
-    reply = yield from decide(replace(request, topics=allowed))
-    refused = Refused(error=_TOPIC_DENIED, message="")
-    lines = [producing.refused_topic(topic, refused) for topic in producing.merged(denied)]
-    return replace(reply, responses=(*reply.responses, *lines))
-
-
-def list_offsets(
-    request: ListOffsets,
-    permissions: Permissions,
-    cluster: Cluster,
-    decide: Decide[ListOffsets, Slices[ListOffsetsReply]],
-) -> Slices[ListOffsetsReply]:
-    """Authorizes ListOffsets requests, which need DESCRIBE on each topic. `decide` gets the allowed topics, the others
-    get an error.
-    """
-    allowed, denied = split_allowed(request.topics, lambda topic: permissions.may_topic(Operation.DESCRIBE, topic.name))
-    reply = yield from decide(replace(request, topics=allowed))
-    refused = [
-        TopicOffsets(
-            name=topic.name,
-            partitions=tuple(
-                PartitionOffset(partition_index=line.partition_index, error_code=_TOPIC_DENIED)
-                for line in topic.partitions
-            ),
-        )
-        for topic in denied
-    ]
-    return replace(reply, topics=(*reply.topics, *refused))
-
-
-def offset_for_leader_epoch(
-    request: OffsetForLeaderEpoch,
-    permissions: Permissions,
-    cluster: Cluster,
-    decide: Decide[OffsetForLeaderEpoch, OffsetForLeaderEpochReply],
-) -> OffsetForLeaderEpochReply:
-    """Authorizes OffsetForLeaderEpoch requests, which need CLUSTER_ACTION, or DESCRIBE on each topic. `decide` gets the
-    allowed topics, the others get an error.
-    """
-    if permissions.may_silently(Operation.CLUSTER_ACTION, Kind.CLUSTER):
-        return decide(request)
-    allowed, denied = split_allowed(
-        request.topics, lambda topic: permissions.may_topic(Operation.DESCRIBE, topic.topic)
-    )
-    reply = decide(replace(request, topics=allowed))
-    refused = [
-        TopicEpochs(
-            topic=topic.topic,
-            partitions=tuple(
-                PartitionEpochEnd(partition=line.partition, error_code=_TOPIC_DENIED) for line in topic.partitions
-            ),
-        )
-        for topic in denied
-    ]
-    return replace(reply, topics=(*reply.topics, *refused))
-
-
-def delete_records(
-    request: DeleteRecords,
-    permissions: Permissions,
-    cluster: Cluster,
-    decide: Decide[DeleteRecords, DeleteRecordsReply],
-) -> DeleteRecordsReply:
-    """Authorizes DeleteRecords requests, which need DELETE on each topic. `decide` gets the allowed topics, the others
-    get an error.
-    """
-    allowed, denied = split_allowed(request.topics, lambda topic: permissions.may_topic(Operation.DELETE, topic.name))
-    reply = decide(replace(request, topics=allowed))
-    refused: dict[str, dict[int, DeletedPartition]] = {}
-    for topic in denied:
-        lines = {index: DeletedPartition(partition_index=index, error_code=_TOPIC_DENIED) for index, _ in topic.offsets}
-        if lines:
-            refused.setdefault(topic.name, {}).update(lines)
-    topics = [DeletedRecords(name=name, partitions=tuple(lines.values())) for name, lines in refused.items()]
-    return replace(reply, topics=(*reply.topics, *topics))
 
 
 def init_producer_id(
@@ -148,20 +54,67 @@ def init_producer_id(
     return decide(request)
 
 
+def _refused_produces(denied: tuple[ProducedTopic, ...]) -> list[TopicResult]:
+    refused = Refused(error=_TOPIC_DENIED, message="")
+    return [producing.refused_topic(topic, refused) for topic in producing.merged(denied)]
+
+
+def _refused_offsets(denied: Sequence[RequestedTopicOffsets]) -> list[TopicOffsets]:
+    return [
+        TopicOffsets(
+            name=topic.name,
+            partitions=tuple(
+                PartitionOffset(partition_index=line.partition_index, error_code=_TOPIC_DENIED)
+                for line in topic.partitions
+            ),
+        )
+        for topic in denied
+    ]
+
+
+def _refused_epochs(denied: Sequence[RequestedTopicEpochs]) -> list[TopicEpochs]:
+    return [
+        TopicEpochs(
+            topic=topic.topic,
+            partitions=tuple(
+                PartitionEpochEnd(partition=line.partition, error_code=_TOPIC_DENIED) for line in topic.partitions
+            ),
+        )
+        for topic in denied
+    ]
+
+
+def _refused_deletions(denied: Sequence[TopicDeletions]) -> list[DeletedRecords]:
+    """Returns one result for each topic and partition, however often they were requested."""
+    refused: dict[str, dict[int, DeletedPartition]] = {}
+    for topic in denied:
+        lines = {index: DeletedPartition(partition_index=index, error_code=_TOPIC_DENIED) for index, _ in topic.offsets}
+        if lines:
+            refused.setdefault(topic.name, {}).update(lines)
+    return [DeletedRecords(name=name, partitions=tuple(lines.values())) for name, lines in refused.items()]
+
+
 GUARDS: Final[Mapping[int, Guard]] = {
-    0: produce,
-    2: list_offsets,
-    21: delete_records,
+    0: sliced(
+        ItemGuard(
+            items="topics",
+            needs=on_topic_or_id(Operation.WRITE),
+            results="responses",
+            refused=_refused_produces,
+            is_exempt=lambda request, permissions: producing.refuse_all(request) is not None,
+        )
+    ),
+    2: sliced(
+        ItemGuard(items="topics", needs=on_topic(Operation.DESCRIBE), results="topics", refused=_refused_offsets)
+    ),
+    21: ItemGuard(items="topics", needs=on_topic(Operation.DELETE), results="topics", refused=_refused_deletions),
     22: init_producer_id,
-    23: offset_for_leader_epoch,
+    23: ItemGuard(
+        items="topics",
+        needs=on_topic(Operation.DESCRIBE, name="topic"),
+        results="topics",
+        refused=_refused_epochs,
+        is_exempt=lambda request, permissions: permissions.may_silently(Operation.CLUSTER_ACTION, Kind.CLUSTER),
+    ),
 }
 """By API key."""
-
-
-def _may_topic(
-    permissions: Permissions, cluster: Cluster, operation: Operation, name: str | None, topic_id: UUID | None
-) -> bool:
-    if name is None:
-        found = cluster.topic_by_id(topic_id)
-        name = found.name if found else None
-    return name is None or permissions.may_topic(operation, name)

@@ -19,7 +19,7 @@ such.
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 from uuid import UUID
@@ -27,7 +27,7 @@ from uuid import UUID
 from kcoord.broker import alter_configs as altering
 from kcoord.broker import describe_configs as describing
 from kcoord.broker import metadata
-from kcoord.broker.alter_configs import AlterConfigs, AlterConfigsReply, AlterConfigsResult, AlteredResource
+from kcoord.broker.alter_configs import AlterConfigs, AlterConfigsResult, AlteredResource
 from kcoord.broker.cluster import INTERNAL_TOPICS, Cluster
 from kcoord.broker.describe_cluster import (
     Coordinator,
@@ -37,15 +37,13 @@ from kcoord.broker.describe_cluster import (
     FindCoordinatorReply,
     KeyType,
 )
-from kcoord.broker.describe_configs import DescribeConfigs, DescribeConfigsReply, DescribedResource
+from kcoord.broker.describe_configs import DescribeConfigs, DescribedResource, RequestedResource
 from kcoord.broker.metadata import OPERATIONS_NOT_ASKED_FOR, Metadata, MetadataReply, MetadataTopic, RequestedTopic
 from kcoord.broker.names import METADATA_TOPIC
 from kcoord.broker.topics import (
     CreatedTopic,
     CreatePartitions,
-    CreatePartitionsReply,
     CreateTopics,
-    CreateTopicsReply,
     DeletedTopic,
     DeleteTopics,
     DeleteTopicsReply,
@@ -54,6 +52,7 @@ from kcoord.broker.topics import (
 )
 from kcoord.errors import ErrorCode
 from kcoord.security.rules import Kind, Operation
+from kcoord.server.authorization.item_guard import Check, ItemGuard
 from kcoord.server.authorization.permissions import Decide, Guard, Permissions, split_allowed
 
 _TOPIC_DENIED: Final = ErrorCode.topic_authorization_failed
@@ -89,28 +88,6 @@ def see_metadata(
     )
 
 
-def create_topics(
-    request: CreateTopics, permissions: Permissions, cluster: Cluster, decide: Decide[CreateTopics, CreateTopicsReply]
-) -> CreateTopicsReply:
-    """Authorizes CreateTopics requests, which need CREATE on the cluster or the topic. `decide` gets the allowed
-    topics, the others get an error.
-    """
-    times = Counter(topic.name for topic in request.topics)
-    may_create_all = permissions.may_silently(Operation.CREATE, Kind.CLUSTER)
-    allowed, denied = split_allowed(
-        request.topics,
-        lambda topic: (
-            may_create_all
-            or times[topic.name] > 1
-            or topic.name == METADATA_TOPIC
-            or permissions.may_topic(Operation.CREATE, topic.name)
-        ),
-    )
-    reply = decide(replace(request, topics=allowed))
-    refused = [CreatedTopic(name=topic.name, error_code=_TOPIC_DENIED, error_message=_DENIED) for topic in denied]
-    return replace(reply, topics=(*(_without_settings(line, permissions) for line in reply.topics), *refused))
-
-
 def delete_topics(
     request: DeleteTopics, permissions: Permissions, cluster: Cluster, decide: Decide[DeleteTopics, DeleteTopicsReply]
 ) -> DeleteTopicsReply:
@@ -130,86 +107,6 @@ def delete_topics(
         else:
             allowed.append(doomed)
     reply = decide(replace(request, topics=tuple(allowed)))
-    return replace(reply, responses=(*reply.responses, *refused))
-
-
-def create_partitions(
-    request: CreatePartitions,
-    permissions: Permissions,
-    cluster: Cluster,
-    decide: Decide[CreatePartitions, CreatePartitionsReply],
-) -> CreatePartitionsReply:
-    """Authorizes CreatePartitions requests, which need ALTER on each topic. `decide` gets the allowed topics, the
-    others get an error.
-    """
-    times = Counter(growth.name for growth in request.topics)
-    allowed, denied = split_allowed(
-        request.topics,
-        lambda growth: times[growth.name] > 1 or permissions.may_topic(Operation.ALTER, growth.name),
-    )
-    reply = decide(replace(request, topics=allowed))
-    refused = [GrownTopic(name=growth.name, error_code=_TOPIC_DENIED) for growth in denied]
-    return replace(reply, results=(*reply.results, *refused))
-
-
-# Settings.
-
-
-def describe_configs(
-    request: DescribeConfigs,
-    permissions: Permissions,
-    cluster: Cluster,
-    decide: Decide[DescribeConfigs, DescribeConfigsReply],
-) -> DescribeConfigsReply:
-    """Authorizes DescribeConfigs requests, which need DESCRIBE_CONFIGS on each resource. `decide` gets the allowed
-    ones, the others get an error.
-    """
-    if describing.has_unknown_resource_type(request):
-        return decide(request)
-    allowed, denied = split_allowed(
-        request.resources,
-        lambda resource: _may_configs(
-            permissions, Operation.DESCRIBE_CONFIGS, resource.resource_type, resource.resource_name
-        ),
-    )
-    reply = decide(replace(request, resources=allowed))
-    refused = [
-        DescribedResource(
-            resource_type=resource.resource_type,
-            resource_name=resource.resource_name,
-            error_code=_ERRORS[_KINDS_OF_CONFIGS[resource.resource_type]],
-            error_message=_DENIED,
-        )
-        for resource in denied
-    ]
-    return replace(reply, results=(*reply.results, *refused))
-
-
-def alter_configs(
-    request: AlterConfigs, permissions: Permissions, cluster: Cluster, decide: Decide[AlterConfigs, AlterConfigsReply]
-) -> AlterConfigsReply:
-    """Authorizes IncrementalAlterConfigs requests, which need ALTER_CONFIGS on each resource. `decide` gets the allowed
-    ones, the others get an error.
-    """
-    times = Counter((resource.resource_type, resource.resource_name) for resource in request.resources)
-
-    def is_allowed(resource: AlteredResource) -> bool:
-        """Whether the resource may be altered. An invalid one passes, because its own error comes first."""
-        kind, name = resource.resource_type, resource.resource_name
-        is_nonsense = times[kind, name] > 1 or kind not in _KINDS_OF_CONFIGS or altering.refusal(resource)
-        return bool(is_nonsense) or _may_configs(permissions, Operation.ALTER_CONFIGS, kind, name)
-
-    allowed, denied = split_allowed(request.resources, is_allowed)
-    reply = decide(replace(request, resources=allowed))
-    refused = [
-        AlterConfigsResult(
-            resource_type=resource.resource_type,
-            resource_name=resource.resource_name,
-            error_code=_ERRORS[_KINDS_OF_CONFIGS[resource.resource_type]],
-            error_message=_DENIED,
-        )
-        for resource in denied
-    ]
     return replace(reply, responses=(*reply.responses, *refused))
 
 
@@ -252,31 +149,6 @@ def allow_always(request: Any, permissions: Permissions, cluster: Cluster, decid
     in any case.
     """
     return decide(request)
-
-
-GUARDS: Final[Mapping[int, Guard]] = {
-    3: see_metadata,
-    10: find_coordinator,
-    17: allow_always,
-    19: create_topics,
-    20: delete_topics,
-    32: describe_configs,
-    36: allow_always,
-    37: create_partitions,
-    44: alter_configs,
-    60: describe_cluster,
-}
-"""By API key."""
-
-
-def _may_configs(permissions: Permissions, operation: Operation, resource_type: int, name: str) -> bool:
-    match _KINDS_OF_CONFIGS[resource_type]:
-        case Kind.TOPIC:
-            return permissions.may_topic(operation, name)
-        case Kind.GROUP:
-            return permissions.may_group(operation, name)
-        case _:
-            return permissions.may_cluster(operation)
 
 
 def _visible(
@@ -325,15 +197,6 @@ def _cluster_operations(requested: int, permissions: Permissions) -> int:
     return permissions.operations(Kind.CLUSTER) if permissions.may_cluster(Operation.DESCRIBE) else 0
 
 
-def _without_settings(line: CreatedTopic, permissions: Permissions) -> CreatedTopic:
-    """Removes the settings of a created topic from the result, unless they may be described."""
-    if line.error_code or permissions.may_silently(Operation.DESCRIBE_CONFIGS, Kind.TOPIC, line.name):
-        return line
-    return replace(
-        line, topic_config_error_code=int(_TOPIC_DENIED), num_partitions=-1, replication_factor=-1, configs=()
-    )
-
-
 def _undeletable(doomed: TopicToDelete, permissions: Permissions, cluster: Cluster) -> DeletedTopic | None:
     """Returns the error of a topic that may not be deleted, or None."""
     if doomed.name is not None:
@@ -356,3 +219,116 @@ def _undeletable_by_name(name: str, permissions: Permissions, cluster: Cluster) 
     if is_seen and (name not in cluster.topics or permissions.may_topic(Operation.DELETE, name)):
         return None
     return DeletedTopic(name=name, error_code=_TOPIC_DENIED, error_message=_DENIED)
+
+
+# The guards of items.
+
+
+def _may_create(request: CreateTopics, permissions: Permissions, cluster: Cluster) -> Check:
+    """Returns the check of topics to create. An invalid one passes, because its own error comes first."""
+    times = Counter(topic.name for topic in request.topics)
+    may_create_all = permissions.may_silently(Operation.CREATE, Kind.CLUSTER)
+    return lambda topic: (
+        may_create_all
+        or times[topic.name] > 1
+        or topic.name == METADATA_TOPIC
+        or permissions.may_topic(Operation.CREATE, topic.name)
+    )
+
+
+def _without_settings(line: CreatedTopic, permissions: Permissions) -> CreatedTopic:
+    """Removes the settings of a created topic from the result, unless they may be described."""
+    if line.error_code or permissions.may_silently(Operation.DESCRIBE_CONFIGS, Kind.TOPIC, line.name):
+        return line
+    return replace(
+        line, topic_config_error_code=int(_TOPIC_DENIED), num_partitions=-1, replication_factor=-1, configs=()
+    )
+
+
+def _may_grow(request: CreatePartitions, permissions: Permissions, cluster: Cluster) -> Check:
+    times = Counter(growth.name for growth in request.topics)
+    return lambda growth: times[growth.name] > 1 or permissions.may_topic(Operation.ALTER, growth.name)
+
+
+def _may_describe(request: DescribeConfigs, permissions: Permissions, cluster: Cluster) -> Check:
+    return lambda resource: _may_configs(
+        permissions, Operation.DESCRIBE_CONFIGS, resource.resource_type, resource.resource_name
+    )
+
+
+def _may_alter(request: AlterConfigs, permissions: Permissions, cluster: Cluster) -> Check:
+    """Returns the check of resources to alter. An invalid one passes, because its own error comes first."""
+    times = Counter((resource.resource_type, resource.resource_name) for resource in request.resources)
+
+    def is_allowed(resource: AlteredResource) -> bool:
+        kind, name = resource.resource_type, resource.resource_name
+        is_nonsense = times[kind, name] > 1 or kind not in _KINDS_OF_CONFIGS or altering.refusal(resource)
+        return bool(is_nonsense) or _may_configs(permissions, Operation.ALTER_CONFIGS, kind, name)
+
+    return is_allowed
+
+
+def _may_configs(permissions: Permissions, operation: Operation, resource_type: int, name: str) -> bool:
+    match _KINDS_OF_CONFIGS[resource_type]:
+        case Kind.TOPIC:
+            return permissions.may_topic(operation, name)
+        case Kind.GROUP:
+            return permissions.may_group(operation, name)
+        case _:
+            return permissions.may_cluster(operation)
+
+
+def _refused_configs(
+    result: type[DescribedResource | AlterConfigsResult],
+) -> Callable[[Sequence[RequestedResource | AlteredResource]], list[DescribedResource | AlterConfigsResult]]:
+    """Returns what makes the results of resources that are denied."""
+    return lambda denied: [
+        result(
+            resource_type=resource.resource_type,
+            resource_name=resource.resource_name,
+            error_code=_ERRORS[_KINDS_OF_CONFIGS[resource.resource_type]],
+            error_message=_DENIED,
+        )
+        for resource in denied
+    ]
+
+
+create_topics: Final = ItemGuard(
+    items="topics",
+    needs=_may_create,
+    results="topics",
+    refused=lambda denied: [
+        CreatedTopic(name=topic.name, error_code=_TOPIC_DENIED, error_message=_DENIED) for topic in denied
+    ],
+    shown=_without_settings,
+)
+create_partitions: Final = ItemGuard(
+    items="topics",
+    needs=_may_grow,
+    results="results",
+    refused=lambda denied: [GrownTopic(name=growth.name, error_code=_TOPIC_DENIED) for growth in denied],
+)
+describe_configs: Final = ItemGuard(
+    items="resources",
+    needs=_may_describe,
+    results="results",
+    refused=_refused_configs(DescribedResource),
+    is_exempt=lambda request, permissions: describing.has_unknown_resource_type(request),
+)
+alter_configs: Final = ItemGuard(
+    items="resources", needs=_may_alter, results="responses", refused=_refused_configs(AlterConfigsResult)
+)
+
+GUARDS: Final[Mapping[int, Guard]] = {
+    3: see_metadata,
+    10: find_coordinator,
+    17: allow_always,
+    19: create_topics,
+    20: delete_topics,
+    32: describe_configs,
+    36: allow_always,
+    37: create_partitions,
+    44: alter_configs,
+    60: describe_cluster,
+}
+"""By API key."""

@@ -18,7 +18,7 @@ from kcoord.client.secret import Secret
 from kcoord.client.security import Plain, Security
 from kcoord.proxy.forwarding.addresses import GRACE, Brokers, Changes, PortNumbering
 from kcoord.proxy.forwarding.endpoints import Endpoint
-from kcoord.proxy.forwarding.routes import PendingRequest
+from kcoord.proxy.forwarding.in_flight import PendingRequest
 from kcoord.proxy.listeners import BOOTSTRAP
 from kcoord.proxy.proxy import Proxy
 from kcoord.proxy.setup import CannotProxy, ProxySetup

@@ -8,7 +8,7 @@ import pytest
 
 from kcoord.protocol.codec import decode_response, encode_response
 from kcoord.protocol.headers import RequestHeader
-from kcoord.proxy.forwarding.downstream_connection import UNSENT_BYTES
+from kcoord.proxy.forwarding.backpressure import MAX_UNSENT_BYTES
 from tests.proxy.answers import here, random_answer
 from tests.proxy.forwarding.test_passthrough import plain
 from tests.proxy.forwarding_scene import FETCH, PRODUCE, RecordingInterceptor, Scene, produce, request
@@ -54,7 +54,7 @@ def test_a_long_fetch_answer_leaves_as_it_comes() -> None:
     scene = Scene()
     scene.ask(request(FETCH, 18, 1))
     answer, _ = fetch_answer(1, size=LONG)
-    assert len(answer) < UNSENT_BYTES
+    assert len(answer) < MAX_UNSENT_BYTES
     scene.answer(answer[:70])
     assert scene.client_link.written == answer[:70]
     scene.answer(answer[70:])
