@@ -13,8 +13,9 @@ from typing import Any, Final
 
 from kcoord.exceptions import CorruptData
 from kcoord.offsets_log.record_readers import BadLength, Read, Values, schema_reader
-from kcoord.offsets_log.record_schemas import RECORD_TYPES, RecordSchema
-from kcoord.offsets_log.record_writers import Unwritable, Write, schema_writer
+from kcoord.offsets_log.record_schemas import RECORD_TYPES
+from kcoord.protocol.schema.notation import Schema
+from kcoord.protocol.schema.writers import Unwritable, Write, schema_writer
 from kcoord.protocol.varint import BadVarint
 
 __all__ = [
@@ -81,7 +82,7 @@ def read_value(number: int, value: bytes) -> tuple[int, Values]:
     return read_versioned(record_type.value, value, what=record_type.name)
 
 
-def read_versioned(schema: RecordSchema, content: bytes, *, what: str) -> tuple[int, Values]:
+def read_versioned(schema: Schema, content: bytes, *, what: str) -> tuple[int, Values]:
     """Decodes bytes that begin with a version of this schema, such as a consumer's subscription: returns the version,
     and the fields by name. `what` names them in errors. Raises UnknownVersion or CorruptRecord."""
     version = _read_first(content, what)
@@ -103,7 +104,7 @@ def write_value(number: int, values: Mapping[str, Any], *, version: int | None =
     return write_versioned(record_type.value, record_type.written if version is None else version, values)
 
 
-def write_versioned(schema: RecordSchema, version: int, values: Mapping[str, Any]) -> bytes:
+def write_versioned(schema: Schema, version: int, values: Mapping[str, Any]) -> bytes:
     """Encodes fields in a version of this schema, which the bytes begin with. Raises Unwritable."""
     assert version in schema.versions
     return _written(schema_writer(schema, version), version, values)

@@ -12,7 +12,8 @@ from typing import Any, Final
 from uuid import UUID
 
 from kcoord.exceptions import CorruptData
-from kcoord.offsets_log.record_schemas import INTEGERS, LONGEST_STRING, Field, Fields, RecordSchema, default_of
+from kcoord.offsets_log.record_schemas import default_of
+from kcoord.protocol.schema.notation import INTEGERS, LONGEST_STRING, Field, Fields, Schema
 from kcoord.protocol.varint import read_uvarint
 
 Values = dict[str, Any]
@@ -29,7 +30,7 @@ class BadLength(CorruptData, ValueError):
 
 
 @cache
-def schema_reader(schema: RecordSchema, version: int) -> Read:
+def schema_reader(schema: Schema, version: int) -> Read:
     return _struct_reader(schema.fields, version, is_flexible=schema.is_flexible(version))
 
 
@@ -76,36 +77,47 @@ def _read_tagged(values: Values, tagged: Mapping[int, tuple[str, Read]], content
 
 
 def _field_reader(field: Field, version: int, is_flexible: bool) -> Read:
-    read_length = _length_reader(field, is_flexible)
+    is_nullable = field.is_nullable(version)
+    if field.is_array:
+        return _array_reader(field, version, is_flexible)
     match field.type:
-        case "struct":
+        case "{}":
             return _nullable_struct_reader(field, version, is_flexible)
-        case "[]struct":
-            return _array_reader(read_length, _struct_reader(field.fields, version, is_flexible=is_flexible))
-        case "[]string":
-            return _array_reader(read_length, _string_reader(_length_reader(Field(field.name, "string"), is_flexible)))
         case "string":
-            return _string_reader(read_length)
+            return _string_reader(_string_length_reader(field.name, is_nullable, is_flexible))
         case "bytes":
-            return _bytes_reader(read_length)
+            return _bytes_reader(_length_reader(field.name, is_nullable, is_flexible))
         case "uuid":
             return _read_uuid
-    if field.type.startswith("[]"):
-        return _integers_reader(read_length, INTEGERS[field.type.removeprefix("[]")])
     return _integer_reader(struct.Struct(">" + INTEGERS[field.type]))
 
 
-def _length_reader(field: Field, is_flexible: bool) -> _ReadLength:
+def _array_reader(field: Field, version: int, is_flexible: bool) -> Read:
+    read_length = _length_reader(field.name, field.is_nullable(version), is_flexible)
+    match field.type:
+        case "{}":
+            return _elements_reader(read_length, _struct_reader(field.fields, version, is_flexible=is_flexible))
+        case "string":
+            read_string_length = _string_length_reader(field.name, is_nullable=False, is_flexible=is_flexible)
+            return _elements_reader(read_length, _string_reader(read_string_length))
+    return _integers_reader(read_length, INTEGERS[field.type])
+
+
+def _string_length_reader(name: str, is_nullable: bool, is_flexible: bool) -> _ReadLength:
+    return _length_reader(name, is_nullable, is_flexible, fixed=_INT16, most=LONGEST_STRING)
+
+
+def _length_reader(
+    name: str, is_nullable: bool, is_flexible: bool, *, fixed: struct.Struct = _INT32, most: int = 2**31 - 1
+) -> _ReadLength:
     """Returns a reader of lengths, -1 for null if the field is nullable; never more than the bytes that are left."""
-    least = -1 if field.nullable else 0
-    most = LONGEST_STRING if field.type == "string" else 2**31 - 1
-    fixed = _INT16 if field.type == "string" else _INT32
+    least = -1 if is_nullable else 0
 
     def checked(content: bytes, length: int, position: int) -> tuple[int, int]:
         left = len(content) - position
         if least <= length <= left and length <= most:
             return length, position
-        raise BadLength(f"{field.name} claims a length of {length}, {left} bytes are left")
+        raise BadLength(f"{name} claims a length of {length}, {left} bytes are left")
 
     def read_fixed(content: bytes, position: int) -> tuple[int, int]:
         return checked(content, fixed.unpack_from(content, position)[0], position + fixed.size)
@@ -138,7 +150,7 @@ def _bytes_reader(read_length: _ReadLength) -> Read:
     return read
 
 
-def _array_reader(read_length: _ReadLength, read_element: Read) -> Read:
+def _elements_reader(read_length: _ReadLength, read_element: Read) -> Read:
     def read(content: bytes, position: int) -> tuple[tuple[Any, ...] | None, int]:
         length, position = read_length(content, position)
         if length < 0:
@@ -183,7 +195,7 @@ def _read_uuid(content: bytes, position: int) -> tuple[UUID, int]:
 def _nullable_struct_reader(field: Field, version: int, is_flexible: bool) -> Read:
     """Returns a reader of nullable structs. A byte marks null: -1 or 1, among the tagged fields 0 or 1."""
     read_struct = _struct_reader(field.fields, version, is_flexible=is_flexible)
-    assert field.nullable
+    assert field.is_nullable(version)
 
     def read(content: bytes, position: int) -> tuple[Values | None, int]:
         is_null = content[position] == 0 if field.tag is not None else content[position] > 0x7F

@@ -26,11 +26,11 @@ from kcoord.offsets_log.record_schemas import (
     CONSUMER_ASSIGNMENT,
     CONSUMER_SUBSCRIPTION,
     RECORD_TYPES,
-    RecordSchema,
     default_of,
 )
 from kcoord.protocol.records.batch import split_batches
 from kcoord.protocol.records.record import Record, read_records
+from kcoord.protocol.schema.notation import Schema
 from tests.support.logs.schema_values import EVERY_VERSION, values_of
 
 SEGMENTS = sorted(Path(__file__).parent.parent.parent.joinpath("fixtures", "segments").glob("*/*/*.log"))
@@ -63,7 +63,7 @@ def test_each_record_of_a_broker_is_written_as_the_broker_wrote_it(segment: Path
 )
 @settings(max_examples=20)
 @given(data=st.data())
-def test_what_is_written_is_read_back(name: str, layout: RecordSchema, version: int, data: st.DataObject) -> None:
+def test_what_is_written_is_read_back(name: str, layout: Schema, version: int, data: st.DataObject) -> None:
     values = data.draw(values_of(layout, version))
     assert read_versioned(layout, write_versioned(layout, version, values), what=name) == (version, values)
 
@@ -72,9 +72,7 @@ def test_what_is_written_is_read_back(name: str, layout: RecordSchema, version: 
 @pytest.mark.parametrize("version", range(4))
 @settings(max_examples=20)
 @given(data=st.data())
-def test_what_consumers_put_into_their_bytes_is_read_back(
-    layout: RecordSchema, version: int, data: st.DataObject
-) -> None:
+def test_what_consumers_put_into_their_bytes_is_read_back(layout: Schema, version: int, data: st.DataObject) -> None:
     values = data.draw(values_of(layout, version))
     assert read_versioned(layout, write_versioned(layout, version, values), what="bytes") == (version, values)
 

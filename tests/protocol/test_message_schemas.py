@@ -18,7 +18,8 @@ from kcoord.protocol.entity_fields import Shape, shape_of
 from kcoord.protocol.frames import CorruptMessage
 from kcoord.protocol.headers import RequestHeader
 from kcoord.protocol.schema.message_readers import columns_of
-from kcoord.protocol.schema.messages import Fields, apis_with_schema, schema_of
+from kcoord.protocol.schema.messages import apis_with_schema, schema_of
+from kcoord.protocol.schema.notation import Fields
 from tests.support.entities import random_entity
 
 METADATA, OFFSET_FETCH, SASL_HANDSHAKE, API_VERSIONS = 3, 9, 17, 18
@@ -57,8 +58,8 @@ def test_every_version_of_a_layout_has_the_fields_that_kio_has(key: int, version
     layout = schema_of(key)
     assert layout
     for fields, entity_type in (
-        (layout.request, load_request_schema(key, version)),
-        (layout.response, load_response_schema(key, version)),
+        (layout.request.fields, load_request_schema(key, version)),
+        (layout.response.fields, load_response_schema(key, version)),
     ):
         assert entity_type.__flexible__ is layout.is_flexible(version)
         assert_same(fields, shape_of(entity_type), version)

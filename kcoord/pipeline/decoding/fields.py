@@ -10,8 +10,9 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from kcoord.offsets_log.record_schemas import INTEGERS, LONGEST_STRING, Field, RecordSchema, default_of
+from kcoord.offsets_log.record_schemas import default_of
 from kcoord.pipeline.decoding.byte_columns import Cursor, Positions
+from kcoord.protocol.schema.notation import INTEGERS, LONGEST_STRING, Field, Schema
 
 UUID_BYTES: Final = 16
 
@@ -26,7 +27,7 @@ class Spans(NamedTuple):
 Column = npt.NDArray[Any] | Spans
 
 
-def read_fields(layout: RecordSchema, version: int, cursor: Cursor) -> Mapping[str, Column]:
+def read_fields(layout: Schema, version: int, cursor: Cursor) -> Mapping[str, Column]:
     """Reads the fields of a schema in this version from many records at once: returns a column by field name, numbers
     or positions of texts. A field that the version lacks has its default."""
     is_flexible = layout.is_flexible(version)
@@ -35,17 +36,18 @@ def read_fields(layout: RecordSchema, version: int, cursor: Cursor) -> Mapping[s
         if not field.is_in(version):
             columns[field.name] = _absent(field, cursor)
         elif field.tag is None:
-            columns[field.name] = _read_plain(field, cursor, is_flexible)
+            columns[field.name] = _read_plain(field, version, cursor, is_flexible)
     if is_flexible:
         columns |= _read_tagged([each for each in layout.fields if each.tag is not None], cursor)
     return columns
 
 
-def _read_plain(field: Field, cursor: Cursor, is_flexible: bool) -> Column:
+def _read_plain(field: Field, version: int, cursor: Cursor, is_flexible: bool) -> Column:
+    assert not field.is_array, field.name
     if field.type in INTEGERS:
         return cursor.number(INTEGERS[field.type])
     assert field.type == "string", field.type
-    assert not field.nullable, field.name
+    assert not field.is_nullable(version), field.name
     sizes = cursor.uvarint() - 1 if is_flexible else cursor.number("h").astype(np.int64)
     cursor.require((sizes >= 0) & (sizes <= LONGEST_STRING))
     return Spans(*cursor.span(sizes))

@@ -25,12 +25,12 @@ from kcoord.offsets_log.record_schemas import (
     CONSUMER_SUBSCRIPTION,
     GROUP_METADATA,
     RECORD_TYPES,
-    RecordSchema,
 )
 from kcoord.pipeline.decoding.byte_columns import Integers
 from kcoord.pipeline.decoding.records import Records, source_row, time_of
 from kcoord.pipeline.decoding.rejected import Rejection, rejected_record
 from kcoord.pipeline.schemas import GENERATIONS, GROUP_EVENTS, TABLES
+from kcoord.protocol.schema.notation import Schema
 
 _CONSUMER: Final = "consumer"
 _VERSION: Final = struct.Struct(">h")
@@ -132,7 +132,7 @@ def _assignment(content: bytes) -> Row | None:
     return {"version": version, "assigned": values["assignedPartitions"], "user_data": values["userData"]}
 
 
-def _read_embedded(layout: RecordSchema, content: bytes) -> tuple[int, Values | None]:
+def _read_embedded(layout: Schema, content: bytes) -> tuple[int, Values | None]:
     """Reads the bytes that consumers wrote, and their version; returns None for bytes that are not in their format.
 
     Each version begins as the one before, so that a newer one is read as the newest that is known (ConsumerProtocol).

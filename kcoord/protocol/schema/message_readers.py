@@ -21,7 +21,7 @@ from typing import Any, Final
 
 from kcoord.errors import ErrorCode
 from kcoord.protocol.frames import CorruptMessage
-from kcoord.protocol.schema.messages import NUMBERS, Field, Fields
+from kcoord.protocol.schema.notation import NUMBERS, Field, Fields, Schema
 from kcoord.protocol.varint import BadVarint, read_uvarint
 
 Read = Callable[[bytes, int], tuple[Any, int]]
@@ -32,9 +32,9 @@ _ERRORS: Final = {code.value: code for code in ErrorCode}
 _NO_ID: Final = bytes(16)
 
 
-def body_reader(fields: Fields, version: int, *, is_flexible: bool) -> Read:
+def body_reader(schema: Schema, version: int) -> Read:
     """Returns a reader of untrusted bytes. It raises CorruptMessage."""
-    read = _struct_reader(fields, version, is_flexible)
+    read = _struct_reader(schema.fields, version, schema.is_flexible(version))
 
     def read_body(content: bytes, position: int) -> tuple[Any, int]:
         try:

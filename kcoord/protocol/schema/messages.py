@@ -1,77 +1,27 @@
-"""Schemas of the APIs by which a cluster is read, as text: all that a client needs to read without importing kio.
+"""Schemas of the APIs by which a cluster is read: all that a client needs to read without importing kio.
 
 kio knows every API; servers and tests use it. Importing its classes for the dozen APIs here takes longer than a cluster
 takes to answer them all. A test compares every version of these schemas with kio's.
 
-    name type          a field; the indented lines below it are the fields of a struct
-    {} and []          a struct, and any number of structs; []int32 is an array of numbers
-    ?                  it may be null; `null N`: it may be null since that version
-    since N, until N   the versions that have it, if not all of them do
-    default X          its value where it is absent, if that is not the zero of its type; null as well
-
-Times are in milliseconds, an id is its 16 bytes. Before the first flexible version lengths have a fixed size; from it
-on they are varints, and every struct ends in tagged fields (KIP-482). No tagged field is needed here, so none is named:
-all are skipped as unknown ones.
+The schemas are text (`schema.notation`). Times are in milliseconds, an id is its 16 bytes. No tagged field is needed
+here, so none is named: all are skipped as unknown ones.
 """
 
-from functools import cached_property
-from typing import Any, Final, NamedTuple
+from typing import Final
 
-NUMBERS: Final = {
-    "bool": "?",
-    "int8": "b",
-    "int16": "h",
-    "uint16": "H",
-    "int32": "i",
-    "int64": "q",
-    "error": "h",
-    "uuid": "16s",
-}
-"""The types of fixed size, and their codes for struct."""
-NEVER: Final = 1 << 15
-"""A version that no API reaches."""
-
-
-class Field(NamedTuple):
-    name: str
-    type: str
-    """The type of one element, if it is an array; "{}" is a struct."""
-    is_array: bool
-    fields: "Fields"
-    since: int
-    until: int
-    null_since: int
-    default: Any
-
-    def is_in(self, version: int) -> bool:
-        return self.since <= version <= self.until
-
-    def is_nullable(self, version: int) -> bool:
-        return version >= self.null_since
-
-
-Fields = tuple[Field, ...]
+from kcoord.protocol.schema.notation import NEVER, Schema
 
 
 class ApiSchema:
-    """The request and the response of one API. Each is parsed from its text when it is first needed."""
+    """The request and the response of one API."""
 
     def __init__(self, versions: range, flexible_since: int, request: str, response: str) -> None:
         self.versions = versions
-        self.flexible_since = flexible_since
-        self._request = request
-        self._response = response
-
-    @cached_property
-    def request(self) -> Fields:
-        return parse_fields(self._request)
-
-    @cached_property
-    def response(self) -> Fields:
-        return parse_fields(self._response)
+        self.request = Schema(request, versions=versions, flexible_since=flexible_since)
+        self.response = Schema(response, versions=versions, flexible_since=flexible_since)
 
     def is_flexible(self, version: int) -> bool:
-        return version >= self.flexible_since
+        return self.request.is_flexible(version)
 
 
 def schema_of(api_key: int) -> ApiSchema | None:
@@ -81,51 +31,6 @@ def schema_of(api_key: int) -> ApiSchema | None:
 def apis_with_schema() -> tuple[int, ...]:
     """Returns the keys of the APIs that have a schema."""
     return tuple(_APIS)
-
-
-def parse_fields(text: str) -> Fields:
-    """Parses the fields of a struct."""
-    lines = [(len(line) - len(line.lstrip()), line.split()) for line in text.splitlines() if line.strip()]
-    return _fields(lines, 0)[0] if lines else ()
-
-
-def _fields(lines: list[tuple[int, list[str]]], index: int) -> tuple[Fields, int]:
-    """Parses the fields from this line on at its depth, and returns the index of the line behind them."""
-    depth = lines[index][0]
-    fields = []
-    while index < len(lines) and lines[index][0] == depth:
-        words = lines[index][1]
-        index += 1
-        inner: Fields = ()
-        if index < len(lines) and lines[index][0] > depth:
-            inner, index = _fields(lines, index)
-        fields.append(_field(words, inner))
-    return tuple(fields), index
-
-
-def _field(words: list[str], inner: Fields) -> Field:
-    name, kind = words[:2]
-    options = dict(zip(words[2::2], words[3::2], strict=True))
-    is_array, is_nullable = kind.startswith("[]"), kind.endswith("?")
-    type_ = kind.removeprefix("[]").removesuffix("?") or "{}"
-    return Field(
-        name,
-        type_,
-        is_array,
-        inner,
-        since=int(options.get("since", 0)),
-        until=int(options.get("until", NEVER)),
-        null_since=0 if is_nullable else int(options.get("null", NEVER)),
-        default=_default(options["default"]) if "default" in options else () if is_array else _ZEROS.get(type_, 0),
-    )
-
-
-_ZEROS: Final = {"string": "", "bytes": b"", "bool": False, "uuid": None, "{}": None}
-_WORDS: Final = {"null": None, "true": True}
-
-
-def _default(word: str) -> Any:
-    return _WORDS[word] if word in _WORDS else int(word)
 
 
 # The cluster and its topics
