@@ -8,13 +8,15 @@ fields, bytes behind the last field (CoordinatorRecordSerde), and bytes in a str
 """
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Any, Final
+from uuid import UUID
 
 from kcoord.exceptions import CorruptData
-from kcoord.offsets_log.record_readers import BadLength, Read, Values, schema_reader
 from kcoord.offsets_log.record_schemas import RECORD_TYPES
-from kcoord.protocol.schema.notation import Schema
+from kcoord.protocol.schema.notation import Field, Fields, Schema
+from kcoord.protocol.schema.readers import BadLength, Form, Read, schema_reader
 from kcoord.protocol.schema.writers import Unwritable, Write, schema_writer
 from kcoord.protocol.varint import BadVarint
 
@@ -32,6 +34,8 @@ __all__ = [
     "write_value",
     "write_versioned",
 ]
+
+Values = dict[str, Any]
 
 _FIRST: Final = struct.Struct(">h")
 _SHOWN: Final = 64  # The most bytes of a malformed record in an error message.
@@ -70,7 +74,7 @@ def read_key(key: bytes) -> tuple[int, Values]:
     record_type = RECORD_TYPES.get(number)
     if record_type is None:
         raise UnknownType(number)
-    return number, _read_rest(schema_reader(record_type.key, 0), key, record_type.name)
+    return number, _read_rest(_reader(record_type.key, 0), key, record_type.name)
 
 
 def read_value(number: int, value: bytes) -> tuple[int, Values]:
@@ -88,7 +92,7 @@ def read_versioned(schema: Schema, content: bytes, *, what: str) -> tuple[int, V
     version = _read_first(content, what)
     if version not in schema.versions:
         raise UnknownVersion(what, version)
-    return version, _read_rest(schema_reader(schema, version), content, what)
+    return version, _read_rest(_reader(schema, version), content, what)
 
 
 def write_key(number: int, values: Mapping[str, Any]) -> bytes:
@@ -135,3 +139,39 @@ def _written(write: Write, first: int, values: Mapping[str, Any]) -> bytes:
     except struct.error as error:
         raise Unwritable(str(error)) from None
     return bytes(out)
+
+
+@cache
+def _reader(schema: Schema, version: int) -> Read:
+    return schema_reader(schema, version, _VALUES)
+
+
+def _dict_of(fields: Fields) -> Callable[[list[Any]], Values]:
+    names = [field.name for field in fields]
+    return lambda values: dict(zip(names, values, strict=True))
+
+
+def _text(content: bytes) -> str:
+    return content.decode(errors="replace")
+
+
+def _uuid(content: bytes) -> UUID:
+    return UUID(bytes=content)
+
+
+def _bad_length(field: Field, length: int, left: int) -> str:
+    return f"{field.name} claims a length of {length}, {left} bytes are left"
+
+
+def _bad_tag(tag: int, size: int, left: int) -> str:
+    return f"the tagged field {tag} claims {size} bytes, {left} are left"
+
+
+_VALUES: Final = Form(
+    struct_type=_dict_of,
+    has_columns=False,
+    decode=_text,
+    read_id=_uuid,
+    bad_length=_bad_length,
+    bad_tag=_bad_tag,
+)

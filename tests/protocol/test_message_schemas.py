@@ -17,7 +17,7 @@ from kcoord.protocol.codec import encode_request, encode_response
 from kcoord.protocol.entity_fields import Shape, shape_of
 from kcoord.protocol.frames import CorruptMessage
 from kcoord.protocol.headers import RequestHeader
-from kcoord.protocol.schema.message_readers import columns_of
+from kcoord.protocol.schema.columns import columns_of
 from kcoord.protocol.schema.messages import apis_with_schema, schema_of
 from kcoord.protocol.schema.notation import Fields
 from tests.support.entities import random_entity

@@ -1,6 +1,6 @@
-"""Reads the fields of a layout from many records at once, as `offsets_log.record_readers` reads them from one.
+"""Reads the fields of a schema from many records at once, as `offsets_log.record_codec` reads them from one.
 
-It is for layouts of numbers, texts and at most one tagged field, as those of commits are. Anything irregular (an
+It is for schemas of numbers, texts and at most one tagged field, as those of commits are. Anything irregular (an
 unknown tag, an impossible length) makes the record invalid here, which only means that it is to be read alone.
 """
 

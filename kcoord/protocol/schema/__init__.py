@@ -2,6 +2,8 @@
 
 notation           the text in which schemas are declared, and its parser
 messages           the schemas of the APIs by which a cluster is read
-message_readers    readers of messages; the schemas of records are beside their readers, in offsets_log
-writers            writers of both
+readers            readers of messages and records
+message_readers    the form in which messages are read: rows, and their errors (that of records is in offsets_log)
+columns            arrays of rows that are read as columns
+writers            writers of messages and records
 """
