@@ -20,6 +20,7 @@ from kcoord.protocol.headers import RequestHeader
 from kcoord.protocol.schema.columns import columns_of
 from kcoord.protocol.schema.messages import apis_with_schema, schema_of
 from kcoord.protocol.schema.notation import Fields
+from kcoord.protocol.schema.writers import Unwritable
 from tests.support.entities import random_entity
 
 METADATA, OFFSET_FETCH, SASL_HANDSHAKE, API_VERSIONS = 3, 9, 17, 18
@@ -128,6 +129,22 @@ def test_a_request_without_values_has_its_defaults() -> None:
         header = header_of(key, version)
         defaults = build_entity(load_request_schema(key, version), {})
         assert schema_codec(key, version).encode_request(header, {}) == encode_request(header, defaults)
+
+
+@pytest.mark.parametrize(
+    ("values", "why"),
+    [
+        ({"topics": [{"name": "n" * 32_768}]}, "name is too long: 32768 bytes"),
+        ({"topics": [{"name": None}]}, "name is never null"),
+    ],
+)
+@pytest.mark.parametrize("version", [8, 9])
+def test_a_value_that_its_field_cannot_hold_is_refused_before_it_is_sent(
+    version: int, values: dict[str, Any], why: str
+) -> None:
+    """Kafka's own clients refuse both: "'name' field is too long to be serialized"."""
+    with pytest.raises(Unwritable, match=why):
+        schema_codec(METADATA, version).encode_request(header_of(METADATA, version), values)
 
 
 def test_values_that_a_version_does_not_have_are_left_out() -> None:
@@ -278,10 +295,15 @@ def test_unknown_tagged_fields_are_stepped_over_at_every_level() -> None:
         (SASL_HANDSHAKE, 1, b"\0\0" + b"\0\0\0\1" + b"\xff\xff", "mechanisms is null"),
         (SASL_HANDSHAKE, 1, b"\0\0" + b"\0\0\0\1" + b"\0\1\xff", "invalid start byte"),
         (SASL_HANDSHAKE, 1, b"\0\0" + b"\0\0\0\1" + b"\0\7few", "the body ends too early"),
+        (SASL_HANDSHAKE, 1, b"\0\0" + b"\0\0\0\1" + b"\0\7\xe2\x82", "the body ends too early"),
+        (METADATA, 9, bytes(4) + b"\x01" + b"\x81\x80\x02" + bytes(32_768), "cluster_id of 32768 bytes"),
         (METADATA, 9, bytes(4) + b"\xff\xff\xff\xff\xff\x7f", "a varint of more than 5 bytes"),
     ],
 )
 def test_a_response_that_cannot_be_is_refused_with_the_reason(key: int, version: int, body: bytes, why: str) -> None:
+    """A length is compared with the bytes that are left, and with the longest string, before anything is decoded, as
+    Kafka's clients do: "string field clusterId had invalid length 32768".
+    """
     head = bytes(4) + (b"\0" if version == 9 else b"")
     with pytest.raises(CorruptMessage, match=why):
         schema_codec(key, version).decode_response(head + body)

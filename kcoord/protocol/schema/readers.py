@@ -6,7 +6,10 @@ the version does not have, or a tagged one that is not there, has its default.
 
 Input is not trusted: each length is compared with the bytes that are left before anything is allocated. A reader raises
 BadLength, BadVarint, UnicodeDecodeError, KeyError for an unknown error code, and IndexError or struct.error where the
-bytes end early. Numbers in an array may still reach past the end of the bytes only by raising.
+bytes end early.
+
+A start reads a million records and a snapshot as many rows, so the steps are written for speed: the usual case of a
+text is read in the step itself, anything else by a slower step that checks all.
 
 What differs between messages and records is a Form: `message_readers` and `offsets_log.record_codec` have one each.
 """
@@ -103,16 +106,14 @@ class _Maker:
     def _type_kind(self, field: Field) -> str:
         if field.is_array or field.type == "{}":
             return "others"
-        if field.type in NUMBERS:
-            return "numbers"
-        return "texts" if self._is_flexible else "others"
+        return "numbers" if field.type in NUMBERS else "texts"
 
     def _steps_of(self, kind: str, fields: list[Field]) -> list[_Step]:
         match kind:
             case "numbers":
                 return [self._numbers_step(fields)]
             case "texts":
-                return [self._compact_texts_step(fields)]
+                return [self._compact_texts_step(fields) if self._is_flexible else self._fixed_texts_step(fields)]
             case _:
                 return [self._other_step(field) for field in fields]
 
@@ -126,14 +127,17 @@ class _Maker:
         return tagged
 
     def _defaults_step(self, fields: list[Field]) -> _Step:
-        has_structs = any(isinstance(field.default, dict) for field in fields)
         defaults = [self._default(field) for field in fields]
 
         def step(_: bytes, position: int, values: list[Any]) -> int:
-            values += [self._default(field) for field in fields] if has_structs else defaults
+            values += defaults
             return position
 
-        return step
+        def step_with_structs(_: bytes, position: int, values: list[Any]) -> int:
+            values += [self._default(field) for field in fields]
+            return position
+
+        return step_with_structs if any(isinstance(field.default, dict) for field in fields) else step
 
     def _default(self, field: Field) -> Any:
         """Returns the value of a field where it is absent. A struct is a new one each time."""
@@ -171,47 +175,36 @@ class _Maker:
 
         def step(content: bytes, position: int, values: list[Any]) -> int:
             values += unpack(content, position)
+            return position + size
+
+        def step_converting(content: bytes, position: int, values: list[Any]) -> int:
+            values += unpack(content, position)
             for index, convert in converted:
                 values[index] = convert(values[index])
             return position + size
 
-        return step
+        return step_converting if converted else step
 
     # Fields with a length
 
     def _other_step(self, field: Field) -> _Step:
-        if field.is_array:
-            return self._array_step(field)
-        return self._nested_step(field) if field.type == "{}" else self._text_step(field)
+        return self._array_step(field) if field.is_array else self._nested_step(field)
 
-    def _text_step(self, field: Field) -> _Step:
-        read_length = self._length_reader(field)
-        decode: Callable[[bytes], Any] = self._form.decode if field.type == "string" else bytes
-
-        def step(content: bytes, position: int, values: list[Any]) -> int:
-            length, position = read_length(content, position)
-            if length < 0:
-                values.append(None)
-                return position
-            end = position + length
-            values.append(decode(content[position:end]))
-            return end
-
-        return step
-
-    def _compact_texts_step(self, fields: list[Field]) -> _Step:
-        """Reads strings and bytes with compact lengths. Nearly all lengths are one byte and not null; others take a
-        slower step.
-        """
+    def _fixed_texts_step(self, fields: list[Field]) -> _Step:
+        """Reads strings and bytes with lengths of fixed size. Nulls and impossible lengths take a slower step."""
         decode = self._form.decode
-        texts = [(field.type == "string", self._text_step(field)) for field in fields]
+        lengths = [_fixed_length(field) for field in fields]
+        texts = [
+            (field.type == "string", length.unpack_from, length.size, self._slow_text_step(field))
+            for field, length in zip(fields, lengths, strict=True)
+        ]
 
         def step(content: bytes, position: int, values: list[Any]) -> int:
-            for is_string, read_slowly in texts:
-                size = content[position]
-                end = position + size
-                if 0 < size < 0x80 and end <= len(content):
-                    text = content[position + 1 : end]
+            for is_string, unpack, size, read_slowly in texts:
+                start = position + size
+                end = start + unpack(content, position)[0]
+                if start <= end <= len(content):
+                    text = content[start:end]
                     values.append(decode(text) if is_string else text)
                     position = end
                 else:
@@ -220,14 +213,53 @@ class _Maker:
 
         return step
 
+    def _compact_texts_step(self, fields: list[Field]) -> _Step:
+        """Reads strings and bytes with compact lengths. Nearly all lengths are one byte; others take a slower step."""
+        decode = self._form.decode
+        texts = [
+            (field.type == "string", field.is_nullable(self._version), self._slow_text_step(field)) for field in fields
+        ]
+
+        def step(content: bytes, position: int, values: list[Any]) -> int:
+            limit = len(content)
+            for is_string, is_nullable, read_slowly in texts:
+                size = content[position]
+                end = position + size
+                if 0 < size < 0x80 and end <= limit:
+                    text = content[position + 1 : end]
+                    values.append(decode(text) if is_string else text)
+                    position = end
+                elif size == 0 and is_nullable:
+                    values.append(None)
+                    position += 1
+                else:
+                    position = read_slowly(content, position, values)
+            return position
+
+        return step
+
+    def _slow_text_step(self, field: Field) -> _Step:
+        read_length, decode, is_string = self._length_reader(field), self._form.decode, field.type == "string"
+
+        def step(content: bytes, position: int, values: list[Any]) -> int:
+            length, start = read_length(content, position)
+            if length < 0:
+                values.append(None)
+                return start
+            end = start + length
+            text = content[start:end]
+            values.append(decode(text) if is_string else text)
+            return end
+
+        return step
+
     def _length_reader(self, field: Field) -> _ReadLength:
         """Returns a reader of lengths, -1 for null if the field is nullable; never more than the bytes that are left.
         They are numbers of fixed size, or varints that are one more.
         """
-        is_string = field.type == "string" and not field.is_array
         least = -1 if field.is_nullable(self._version) else 0
-        most = LONGEST_STRING if is_string else _LONGEST
-        fixed = _INT16 if is_string else _INT32
+        fixed = _fixed_length(field)
+        most = LONGEST_STRING if fixed is _INT16 else _LONGEST
         unpack, size, bad_length = fixed.unpack_from, fixed.size, self._form.bad_length
 
         def read_fixed(content: bytes, position: int) -> tuple[int, int]:
@@ -238,8 +270,11 @@ class _Maker:
             raise BadLength(bad_length(field, length, len(content) - position))
 
         def read_compact(content: bytes, position: int) -> tuple[int, int]:
-            length, position = read_uvarint(content, position)
-            length -= 1
+            length = content[position] - 1
+            position += 1
+            if length > 0x7E:
+                length, position = read_uvarint(content, position - 1)
+                length -= 1
             if least <= length <= len(content) - position and length <= most:
                 return length, position
             raise BadLength(bad_length(field, length, len(content) - position))
@@ -264,7 +299,7 @@ class _Maker:
             return self._structs_reader(field.fields)
         if field.type in NUMBERS:
             return _numbers_reader(NUMBERS[field.type])
-        read_text = self._text_step(field._replace(is_array=False, null_since=NEVER))
+        (read_text,) = self._steps_of("texts", [field._replace(is_array=False, null_since=NEVER)])
 
         def read_texts(content: bytes, position: int, count: int) -> tuple[Any, int]:
             values: list[Any] = []
@@ -294,6 +329,11 @@ class _Maker:
             return tuple(structs), position
 
         return read_structs
+
+
+def _fixed_length(field: Field) -> struct.Struct:
+    """Returns the struct of a length before the first flexible version."""
+    return _INT16 if field.type == "string" and not field.is_array else _INT32
 
 
 _TaggedSteps = dict[int, tuple[int, str, _Step]]

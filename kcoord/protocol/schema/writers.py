@@ -19,6 +19,7 @@ Write = Callable[[bytearray, Any], None]
 _INT16: Final = struct.Struct(">h")
 _INT32: Final = struct.Struct(">i")
 _NO_ID: Final = bytes(16)
+_ONE_BYTE_LENGTHS: Final = 0x7F  # As compact lengths: a number of one byte is one more.
 
 
 class Unwritable(InvalidInput, ValueError):
@@ -41,8 +42,10 @@ def _struct_writer(fields: Fields, version: int, is_flexible: bool) -> Write:
     def write(out: bytearray, values: Mapping[str, Any]) -> None:
         for name, default, write_field in untagged:
             write_field(out, values.get(name, default))
-        if is_flexible:
+        if tagged:
             _write_tagged(out, values, tagged)
+        elif is_flexible:
+            out.append(0)
 
     return write
 
@@ -110,24 +113,40 @@ def _nullable_struct_writer(write_struct: Write, is_tagged: bool) -> Write:
 
 def _length_writer(name: str, is_nullable: bool, is_flexible: bool, fixed: struct.Struct = _INT32) -> Write:
     """Returns a writer of the length of a value, where null is -1."""
+    null = None if not is_nullable else b"\x00" if is_flexible else fixed.pack(-1)
 
-    def write(out: bytearray, value: Any) -> None:
-        if value is None and not is_nullable:
+    def write_null(out: bytearray) -> None:
+        if null is None:
             raise Unwritable(f"{name} is never null")
-        length = -1 if value is None else len(value)
-        out += uvarint(length + 1) if is_flexible else fixed.pack(length)
+        out += null
 
-    return write
+    def write_fixed(out: bytearray, value: Any) -> None:
+        if value is None:
+            write_null(out)
+        else:
+            out += fixed.pack(len(value))
+
+    def write_compact(out: bytearray, value: Any) -> None:
+        if value is None:
+            write_null(out)
+        elif len(value) < _ONE_BYTE_LENGTHS:
+            out.append(len(value) + 1)
+        else:
+            out += uvarint(len(value) + 1)
+
+    return write_compact if is_flexible else write_fixed
 
 
 def _string_writer(name: str, is_nullable: bool, is_flexible: bool) -> Write:
-    write_bytes = _bytes_writer(_length_writer(name, is_nullable, is_flexible, fixed=_INT16))
+    write_length = _length_writer(name, is_nullable, is_flexible, fixed=_INT16)
 
     def write(out: bytearray, value: str | None) -> None:
         content = None if value is None else value.encode()
         if content and len(content) > LONGEST_STRING:
             raise Unwritable(f"{name} is too long: {len(content)} bytes")
-        write_bytes(out, content)
+        write_length(out, content)
+        if content:
+            out += content
 
     return write
 
@@ -135,7 +154,8 @@ def _string_writer(name: str, is_nullable: bool, is_flexible: bool) -> Write:
 def _bytes_writer(write_length: Write) -> Write:
     def write(out: bytearray, value: bytes | None) -> None:
         write_length(out, value)
-        out += value or b""
+        if value:
+            out += value
 
     return write
 
