@@ -8,7 +8,7 @@ fields, bytes behind the last field (CoordinatorRecordSerde), and bytes in a str
 """
 
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import cache
 from typing import Any, Final
 from uuid import UUID
@@ -17,7 +17,6 @@ from kcoord.exceptions import CorruptData
 from kcoord.offsets_log.record_schemas import RECORD_TYPES
 from kcoord.protocol.schema.notation import Field, Fields, Schema
 from kcoord.protocol.schema.readers import BadLength, Form, Read, schema_reader
-from kcoord.protocol.schema.writers import Unwritable, Write, schema_writer
 from kcoord.protocol.varint import BadVarint
 
 __all__ = [
@@ -25,14 +24,10 @@ __all__ = [
     "UnknownType",
     "UnknownVersion",
     "UnreadableRecord",
-    "Unwritable",
     "Values",
     "read_key",
     "read_value",
     "read_versioned",
-    "write_key",
-    "write_value",
-    "write_versioned",
 ]
 
 Values = dict[str, Any]
@@ -97,25 +92,6 @@ def read_versioned(schema: Schema, content: bytes, *, what: str) -> tuple[int, V
     return version, _read_rest(_reader(schema, version), content, what)
 
 
-def write_key(number: int, values: Mapping[str, Any]) -> bytes:
-    """Encodes the key of a record of `__consumer_offsets` of the type with this number. Fields that are not given take
-    their defaults. Raises Unwritable."""
-    return _written(schema_writer(RECORD_TYPES[number].key, 0), number, values)
-
-
-def write_value(number: int, values: Mapping[str, Any], *, version: int | None = None) -> bytes:
-    """Encodes the value of a record of `__consumer_offsets` of the type with this number, by default in the version
-    that Kafka 4.3 writes. Fields that the version lacks are left out."""
-    record_type = RECORD_TYPES[number]
-    return write_versioned(record_type.value, record_type.written if version is None else version, values)
-
-
-def write_versioned(schema: Schema, version: int, values: Mapping[str, Any]) -> bytes:
-    """Encodes fields in a version of this schema, which the bytes begin with. Raises Unwritable."""
-    assert version in schema.versions
-    return _written(schema_writer(schema, version), version, values)
-
-
 def _read_first(content: bytes, what: str) -> int:
     """Reads the two bytes of the type or version."""
     try:
@@ -133,15 +109,6 @@ def _read_rest(read: Read, content: bytes, what: str) -> Values:
     except (BadLength, BadVarint) as error:
         raise CorruptRecord(f"{what}: {error}: {content[:_SHOWN].hex()}") from None
     return values
-
-
-def _written(write: Write, first: int, values: Mapping[str, Any]) -> bytes:
-    out = bytearray(_FIRST.pack(first))
-    try:
-        write(out, values)
-    except struct.error as error:
-        raise Unwritable(str(error)) from None
-    return bytes(out)
 
 
 @cache

@@ -47,22 +47,22 @@ def test_a_record_type_is_laid_out_as_in_kafka(number: int, group_schemas: dict[
 
 
 @pytest.mark.parametrize(
-    ("name", "layout"),
+    ("name", "schema"),
     [("ConsumerProtocolSubscription", CONSUMER_SUBSCRIPTION), ("ConsumerProtocolAssignment", CONSUMER_ASSIGNMENT)],
 )
 def test_what_consumers_put_into_their_bytes_is_laid_out_as_in_kafka(
-    name: str, layout: Schema, java_tools: JavaTools
+    name: str, schema: Schema, java_tools: JavaTools
 ) -> None:
-    assert described(layout) == expected(schemas_of("kafka-clients")[name])
+    assert described(schema) == expected(schemas_of("kafka-clients")[name])
 
 
-def described(layout: Schema) -> Any:
+def described(schema: Schema) -> Any:
     """Converts a schema to nested tuples."""
-    most = layout.versions[-1]
+    most = schema.versions[-1]
     return (
-        list(layout.versions),
-        [version for version in layout.versions if layout.is_flexible(version)],
-        [_described_field(field, most) for field in layout.fields],
+        list(schema.versions),
+        [version for version in schema.versions if schema.is_flexible(version)],
+        [_described_field(field, most) for field in schema.fields],
     )
 
 

@@ -1,6 +1,6 @@
 """Decodes OffsetCommit records to rows of `commits`: each field of all records of a version at once.
 
-The layouts are those of `offsets_log.record_schemas`. A record that does not have the regular form of its version is
+The schemas are those of `offsets_log.record_schemas`. A record that does not have the regular form of its version is
 read alone, by `offsets_log.record_codec`, which accepts all that is allowed; what that refuses is rejected with its
 reason.
 """

@@ -27,18 +27,18 @@ class Spans(NamedTuple):
 Column = npt.NDArray[Any] | Spans
 
 
-def read_fields(layout: Schema, version: int, cursor: Cursor) -> Mapping[str, Column]:
+def read_fields(schema: Schema, version: int, cursor: Cursor) -> Mapping[str, Column]:
     """Reads the fields of a schema in this version from many records at once: returns a column by field name, numbers
     or positions of texts. A field that the version lacks has its default."""
-    is_flexible = layout.is_flexible(version)
+    is_flexible = schema.is_flexible(version)
     columns: dict[str, Column] = {}
-    for field in layout.fields:
+    for field in schema.fields:
         if not field.is_in(version):
             columns[field.name] = _absent(field, cursor)
         elif field.tag is None:
             columns[field.name] = _read_plain(field, version, cursor, is_flexible)
     if is_flexible:
-        columns |= _read_tagged([each for each in layout.fields if each.tag is not None], cursor)
+        columns |= _read_tagged([each for each in schema.fields if each.tag is not None], cursor)
     return columns
 
 
@@ -54,7 +54,7 @@ def _read_plain(field: Field, version: int, cursor: Cursor, is_flexible: bool) -
 
 
 def _read_tagged(fields: list[Field], cursor: Cursor) -> Mapping[str, Column]:
-    """Reads the tagged fields, which must be none or the one that the layout has."""
+    """Reads the tagged fields, which must be none or the one that the schema has."""
     count = cursor.uvarint()
     if not fields:
         cursor.require(count == 0)

@@ -28,10 +28,18 @@ class Unwritable(InvalidInput, ValueError):
 
 @cache
 def schema_writer(schema: Schema, version: int) -> Write:
-    """Returns a writer of structs with the fields of this version. It raises Unwritable for a null or a text that a
-    field cannot hold, and struct.error for a number out of its range.
+    """Returns a writer of structs with the fields of this version. It raises Unwritable for a null, a text or a number
+    that a field cannot hold.
     """
-    return _struct_writer(schema.fields, version, schema.is_flexible(version))
+    write_struct = _struct_writer(schema.fields, version, schema.is_flexible(version))
+
+    def write(out: bytearray, values: Mapping[str, Any]) -> None:
+        try:
+            write_struct(out, values)
+        except struct.error as error:
+            raise Unwritable(str(error)) from None
+
+    return write
 
 
 def _struct_writer(fields: Fields, version: int, is_flexible: bool) -> Write:

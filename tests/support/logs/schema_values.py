@@ -10,16 +10,16 @@ from kcoord.protocol.schema.notation import INTEGERS, Field, Fields, Schema
 TEXTS: Final = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 _BITS: Final = {"b": 8, "h": 16, "i": 32, "q": 64}
 
-LAYOUTS: Final = [
+SCHEMAS: Final = [
     *((f"key-{each.name}", each.key) for each in RECORD_TYPES.values()),
     *((f"value-{each.name}", each.value) for each in RECORD_TYPES.values()),
 ]
-EVERY_VERSION: Final = [(name, layout, version) for name, layout in LAYOUTS for version in layout.versions]
+EVERY_VERSION: Final = [(name, schema, version) for name, schema in SCHEMAS for version in schema.versions]
 
 
-def values_of(layout: Schema, version: int) -> st.SearchStrategy[dict[str, Any]]:
+def values_of(schema: Schema, version: int) -> st.SearchStrategy[dict[str, Any]]:
     """Draws every field of the schema; those that the version lacks have their defaults."""
-    return _struct(layout.fields, version)
+    return _struct(schema.fields, version)
 
 
 def _struct(fields: Fields, version: int) -> st.SearchStrategy[dict[str, Any]]:
