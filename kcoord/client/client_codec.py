@@ -11,7 +11,8 @@ from typing import Any, Protocol
 from kcoord.protocol.frames import framed
 from kcoord.protocol.headers import RequestHeader, read_response_header, write_request_header
 from kcoord.protocol.schema.message_readers import body_reader
-from kcoord.protocol.schema.messages import ApiSchema, schema_of
+from kcoord.protocol.schema.messages import schema_of
+from kcoord.protocol.schema.notation import ApiSchema
 from kcoord.protocol.schema.writers import Write, schema_writer
 
 

@@ -23,7 +23,7 @@ from kcoord.protocol.schema.notation import Fields
 from kcoord.protocol.schema.writers import Unwritable
 from tests.support.entities import random_entity
 
-METADATA, OFFSET_FETCH, SASL_HANDSHAKE, API_VERSIONS = 3, 9, 17, 18
+METADATA, OFFSET_FETCH, SASL_HANDSHAKE, API_VERSIONS, DELETE_TOPICS = 3, 9, 17, 18, 20
 KAFKA_TYPES = {"timedelta_i32": "int32", "timedelta_i64": "int64", "records": "bytes", "error_code": "error"}
 
 
@@ -55,14 +55,14 @@ def header_of(key: int, version: int) -> RequestHeader:
 
 
 @pytest.mark.parametrize(("key", "version"), EVERY_VERSION)
-def test_every_version_of_a_layout_has_the_fields_that_kio_has(key: int, version: int) -> None:
-    layout = schema_of(key)
-    assert layout
+def test_every_version_of_a_schema_has_the_fields_that_kio_has(key: int, version: int) -> None:
+    schema = schema_of(key)
+    assert schema
     for fields, entity_type in (
-        (layout.request.fields, load_request_schema(key, version)),
-        (layout.response.fields, load_response_schema(key, version)),
+        (schema.request.fields, load_request_schema(key, version)),
+        (schema.response.fields, load_response_schema(key, version)),
     ):
-        assert entity_type.__flexible__ is layout.is_flexible(version)
+        assert entity_type.__flexible__ is schema.is_flexible(version)
         assert_same(fields, shape_of(entity_type), version)
 
 
@@ -80,20 +80,11 @@ def assert_same(fields: Fields, shape: Shape, version: int) -> None:
             assert ours.default == plain(theirs.default), ours.name
 
 
-def test_what_reading_asks_for_has_a_layout_in_every_version() -> None:
-    changes = {
-        apis.OFFSET_COMMIT,
-        apis.OFFSET_DELETE,
-        apis.DELETE_GROUPS,
-        apis.LEAVE_GROUP,
-        apis.CONSUMER_GROUP_HEARTBEAT,
-        apis.SHARE_GROUP_HEARTBEAT,
-        apis.STREAMS_GROUP_HEARTBEAT,
-    }
-    for api in [api for api in vars(apis).values() if isinstance(api, apis.Api) and api not in changes]:
-        layout = schema_of(api.key)
-        assert layout, api.name
-        assert layout.versions == range(api.oldest, api.newest + 1), api.name
+def test_every_api_of_the_admin_client_has_a_schema_in_every_version() -> None:
+    for api in [api for api in vars(apis).values() if isinstance(api, apis.Api)]:
+        schema = schema_of(api.key)
+        assert schema, api.name
+        assert schema.versions == range(api.oldest, api.newest + 1), api.name
 
 
 # Writing and reading with the schemas
@@ -309,10 +300,11 @@ def test_a_response_that_cannot_be_is_refused_with_the_reason(key: int, version:
         schema_codec(key, version).decode_response(head + body)
 
 
-def test_what_has_no_layout_is_asked_by_kio() -> None:
-    header = header_of(42, 2)
-    request = build_entity(load_request_schema(42, 2), {"groups_names": ["g"]})
-    assert schema_codec(42, 2).encode_request(header, {"groups_names": ["g"]}) == encode_request(header, request)
+def test_an_api_or_a_version_without_a_schema_is_encoded_by_kio() -> None:
+    header = header_of(DELETE_TOPICS, 4)
+    request = build_entity(load_request_schema(DELETE_TOPICS, 4), {"topic_names": ["t"]})
+    encoded = schema_codec(DELETE_TOPICS, 4).encode_request(header, {"topic_names": ["t"]})
+    assert encoded == encode_request(header, request)
     newer = build_entity(load_response_schema(METADATA, 13), {})
     _, entity = schema_codec(METADATA, 13).decode_response(frame_of(METADATA, 13, newer))
     assert entity == newer

@@ -63,6 +63,18 @@ class Schema:
         return version >= self._flexible_since
 
 
+class ApiSchema:
+    """The request and the response of one API."""
+
+    def __init__(self, versions: range, flexible_since: int, request: str, response: str) -> None:
+        self.versions = versions
+        self.request = Schema(request, versions=versions, flexible_since=flexible_since)
+        self.response = Schema(response, versions=versions, flexible_since=flexible_since)
+
+    def is_flexible(self, version: int) -> bool:
+        return self.request.is_flexible(version)
+
+
 def _parse(text: str) -> Fields:
     """Parses the fields of a struct."""
     lines = [(len(line) - len(line.lstrip()), line.split()) for line in text.splitlines() if line.strip()]
