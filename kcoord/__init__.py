@@ -48,8 +48,9 @@ Through `kcoord proxy`:
     java_properties  Java's properties files, as Java reads them
     tickets          the names of requests that wait for their answers
     protocol/        bytes and kio's entities: frames, headers, the check before kio reads (validate), writers (encode),
-                     codec, responses that many members share but for one field (response_template). schema/ has the
-                     messages that kio brings too slowly, records/ the record batches
+                     codec, responses that many members share but for one field (response_template). schema/ has
+                     the notation of schemas, what reads and writes by it, and the messages that kio brings too
+                     slowly; records/ the record batches
     client/          a blocking client for brokers: TLS, logins (sasl, scram), how requests are encoded (client_codec),
                      and why it could not connect (connect_errors; listener_probe asks what a port speaks)
     security/        what guards a listener, of a server and of a proxy: users and their credentials, the server's half

@@ -11,8 +11,9 @@ from typing import Any, Protocol
 from kcoord.protocol.frames import framed
 from kcoord.protocol.headers import RequestHeader, read_response_header, write_request_header
 from kcoord.protocol.schema.message_readers import body_reader
-from kcoord.protocol.schema.message_writers import Write, struct_writer
-from kcoord.protocol.schema.messages import ApiSchema, schema_of
+from kcoord.protocol.schema.messages import schema_of
+from kcoord.protocol.schema.notation import ApiSchema
+from kcoord.protocol.schema.writers import Write, schema_writer
 
 
 class ClientCodec(Protocol):
@@ -66,7 +67,7 @@ class _SchemaCodec:
     @cached_property
     def decode_response(self) -> Callable[[bytes], tuple[int, Any]]:
         header_version = 1 if self._is_flexible else 0
-        read = body_reader(self._schema.response, self._version, is_flexible=self._is_flexible)
+        read = body_reader(self._schema.response, self._version)
 
         def read_frame(frame: bytes) -> tuple[int, Any]:
             correlation_id, position = read_response_header(frame, header_version)
@@ -77,4 +78,4 @@ class _SchemaCodec:
 
     @cached_property
     def _write(self) -> Write:
-        return struct_writer(self._schema.request, self._version, is_flexible=self._is_flexible)
+        return schema_writer(self._schema.request, self._version)

@@ -8,13 +8,15 @@ fields, bytes behind the last field (CoordinatorRecordSerde), and bytes in a str
 """
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Callable
+from functools import cache
 from typing import Any, Final
+from uuid import UUID
 
 from kcoord.exceptions import CorruptData
-from kcoord.offsets_log.record_readers import BadLength, Read, Values, schema_reader
-from kcoord.offsets_log.record_schemas import RECORD_TYPES, RecordSchema
-from kcoord.offsets_log.record_writers import Unwritable, Write, schema_writer
+from kcoord.offsets_log.record_schemas import RECORD_TYPES
+from kcoord.protocol.schema.notation import Field, Fields, Schema
+from kcoord.protocol.schema.readers import BadLength, Form, Read, schema_reader
 from kcoord.protocol.varint import BadVarint
 
 __all__ = [
@@ -22,17 +24,17 @@ __all__ = [
     "UnknownType",
     "UnknownVersion",
     "UnreadableRecord",
-    "Unwritable",
     "Values",
     "read_key",
     "read_value",
     "read_versioned",
-    "write_key",
-    "write_value",
-    "write_versioned",
 ]
 
+Values = dict[str, Any]
+
 _FIRST: Final = struct.Struct(">h")
+_FIRST_BYTES: Final = _FIRST.size
+_read_int16: Final = _FIRST.unpack_from
 _SHOWN: Final = 64  # The most bytes of a malformed record in an error message.
 
 
@@ -69,7 +71,7 @@ def read_key(key: bytes) -> tuple[int, Values]:
     record_type = RECORD_TYPES.get(number)
     if record_type is None:
         raise UnknownType(number)
-    return number, _read_rest(schema_reader(record_type.key, 0), key, record_type.name)
+    return number, _read_rest(_reader(record_type.key, 0), key, record_type.name)
 
 
 def read_value(number: int, value: bytes) -> tuple[int, Values]:
@@ -81,45 +83,27 @@ def read_value(number: int, value: bytes) -> tuple[int, Values]:
     return read_versioned(record_type.value, value, what=record_type.name)
 
 
-def read_versioned(schema: RecordSchema, content: bytes, *, what: str) -> tuple[int, Values]:
+def read_versioned(schema: Schema, content: bytes, *, what: str) -> tuple[int, Values]:
     """Decodes bytes that begin with a version of this schema, such as a consumer's subscription: returns the version,
     and the fields by name. `what` names them in errors. Raises UnknownVersion or CorruptRecord."""
     version = _read_first(content, what)
     if version not in schema.versions:
         raise UnknownVersion(what, version)
-    return version, _read_rest(schema_reader(schema, version), content, what)
-
-
-def write_key(number: int, values: Mapping[str, Any]) -> bytes:
-    """Encodes the key of a record of `__consumer_offsets` of the type with this number. Fields that are not given take
-    their defaults. Raises Unwritable."""
-    return _written(schema_writer(RECORD_TYPES[number].key, 0), number, values)
-
-
-def write_value(number: int, values: Mapping[str, Any], *, version: int | None = None) -> bytes:
-    """Encodes the value of a record of `__consumer_offsets` of the type with this number, by default in the version
-    that Kafka 4.3 writes. Fields that the version lacks are left out."""
-    record_type = RECORD_TYPES[number]
-    return write_versioned(record_type.value, record_type.written if version is None else version, values)
-
-
-def write_versioned(schema: RecordSchema, version: int, values: Mapping[str, Any]) -> bytes:
-    """Encodes fields in a version of this schema, which the bytes begin with. Raises Unwritable."""
-    assert version in schema.versions
-    return _written(schema_writer(schema, version), version, values)
+    return version, _read_rest(_reader(schema, version), content, what)
 
 
 def _read_first(content: bytes, what: str) -> int:
     """Reads the two bytes of the type or version."""
-    if len(content) < _FIRST.size:
-        raise CorruptRecord(f"{what} of {len(content)} bytes")
-    number: int = _FIRST.unpack_from(content)[0]
+    try:
+        number: int = _read_int16(content)[0]
+    except struct.error:
+        raise CorruptRecord(f"{what} of {len(content)} bytes") from None
     return number
 
 
 def _read_rest(read: Read, content: bytes, what: str) -> Values:
     try:
-        values: Values = read(content, _FIRST.size)[0]
+        values: Values = read(content, _FIRST_BYTES)[0]
     except (struct.error, IndexError):
         raise CorruptRecord(f"{what} breaks off: {content[:_SHOWN].hex()}") from None
     except (BadLength, BadVarint) as error:
@@ -127,10 +111,43 @@ def _read_rest(read: Read, content: bytes, what: str) -> Values:
     return values
 
 
-def _written(write: Write, first: int, values: Mapping[str, Any]) -> bytes:
-    out = bytearray(_FIRST.pack(first))
+@cache
+def _reader(schema: Schema, version: int) -> Read:
+    return schema_reader(schema, version, _VALUES)
+
+
+def _dict_of(fields: Fields) -> Callable[[list[Any]], Values]:
+    """Returns a function that is compiled, since a display of a dict is made much sooner than dict(zip(...))."""
+    items = ", ".join(f"{field.name!r}: values[{index}]" for index, field in enumerate(fields))
+    make: Callable[[list[Any]], Values] = eval(f"lambda values: {{{items}}}")  # noqa: S307 - names of our own schemas
+    return make
+
+
+def _text(content: bytes) -> str:
+    """Decodes a text. Bytes that are no UTF-8 are rare: finding them by an exception makes all others faster."""
     try:
-        write(out, values)
-    except struct.error as error:
-        raise Unwritable(str(error)) from None
-    return bytes(out)
+        return content.decode()
+    except UnicodeDecodeError:
+        return content.decode(errors="replace")
+
+
+def _uuid(content: bytes) -> UUID:
+    return UUID(bytes=content)
+
+
+def _bad_length(field: Field, length: int, left: int) -> str:
+    return f"{field.name} claims a length of {length}, {left} bytes are left"
+
+
+def _bad_tag(tag: int, size: int, left: int) -> str:
+    return f"the tagged field {tag} claims {size} bytes, {left} are left"
+
+
+_VALUES: Final = Form(
+    struct_type=_dict_of,
+    has_columns=False,
+    decode=_text,
+    read_id=_uuid,
+    bad_length=_bad_length,
+    bad_tag=_bad_tag,
+)

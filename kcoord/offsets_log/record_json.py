@@ -17,11 +17,9 @@ from kcoord.offsets_log.record_schemas import (
     CONSUMER_SUBSCRIPTION,
     GROUP_METADATA,
     RECORD_TYPES,
-    Field,
-    Fields,
-    RecordSchema,
     default_of,
 )
+from kcoord.protocol.schema.notation import Field, Fields, Schema
 
 Json = Any
 _Format = Callable[[Any], Json]
@@ -48,7 +46,7 @@ def base64_of(content: bytes) -> str:
     return base64.b64encode(content).decode()
 
 
-def _embedded_json(schema: RecordSchema, content: bytes) -> Json:
+def _embedded_json(schema: Schema, content: bytes) -> Json:
     """Formats a subscription or an assignment. Consumers may use their own format, which stays base64
     (OffsetsMessageParser).
     """
@@ -60,7 +58,7 @@ def _embedded_json(schema: RecordSchema, content: bytes) -> Json:
 
 
 @cache
-def _schema_formatter(schema: RecordSchema, version: int) -> _Format:
+def _schema_formatter(schema: Schema, version: int) -> _Format:
     return _struct_formatter(schema.fields, version)
 
 
@@ -82,11 +80,11 @@ def _struct_formatter(fields: Fields, version: int) -> _Format:
 
 def _field_formatter(field: Field, version: int) -> _Format:
     match field.type:
-        case "struct":
-            return _unless_null(_struct_formatter(field.fields, version))
-        case "[]struct":
+        case "{}" if field.is_array:
             show_element = _struct_formatter(field.fields, version)
             return _unless_null(lambda elements: [show_element(element) for element in elements])
+        case "{}":
+            return _unless_null(_struct_formatter(field.fields, version))
         case "bytes":
             return _unless_null(base64_of)
         case "uuid":

@@ -1,20 +1,8 @@
-"""The schemas of the records in `__consumer_offsets`, as data: one definition for the journal and for the pipeline.
+"""The schemas of the records in `__consumer_offsets`: one definition for the log and for the pipeline.
 
 A record's key is the number of its type and the key's fields; its value is a version and the fields of that version; a
-null value deletes. The names are those that kafka-dump-log shows. The attributes of a field:
-
-| word     | means                                                                                                     |
-|----------|-----------------------------------------------------------------------------------------------------------|
-| type     | `int32`, `string`, …; `struct` has fields of its own; `[]` before it: any number of them                  |
-| since    | the first version that has it                                                                             |
-| until    | the last one, where later versions have dropped it                                                        |
-| nullable | it may be null                                                                                            |
-| tag      | it is a tagged field at the end, written only if it is not its default                                    |
-| default  | its value where it is absent; without one, the zero of its type: 0, "", no elements, no bytes             |
-
-Strings, bytes and arrays have lengths of fixed size (2, 4 and 4 bytes) up to the first flexible version of a value;
-from it on lengths are varints, one more than the length, and every struct ends in tagged fields (KIP-482). Keys are
-never flexible.
+null value deletes. Keys are never flexible. The schemas are text (`protocol.schema.notation`), and the names are those
+that kafka-dump-log shows.
 
 The facts are those of the schemas in Kafka 4.3.1's kafka-group-coordinator, which a test compares with these. Where a
 schema has `"default": null` without quotes, Kafka's generator treats it as no default: such a field is empty where it
@@ -25,68 +13,11 @@ Types that only previews of Kafka wrote (9, 18) are unknown to Kafka 4.3 too.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import Enum
 from types import MappingProxyType
 from typing import Any, Final
 from uuid import UUID
 
-INTEGERS: Final = MappingProxyType({"int8": "b", "int16": "h", "uint16": "H", "int32": "i", "int64": "q"})
-"""The types of fixed size, and their codes for struct; a uuid has 16 bytes."""
-LONGEST_STRING: Final = 0x7FFF
-
-
-class Zero(Enum):
-    """The mark of a field whose default is the zero of its type: 0, an empty string, no elements."""
-
-    ZERO = "the zero of the type"
-
-
-@dataclass(frozen=True, slots=True)
-class Field:
-    """A field of a schema: its name, its type as in Kafka's JSON schemas, the versions `since` and `until` which it
-    exists, and its tag if it is a tagged field. `fields` are those of a struct."""
-
-    name: str
-    type: str
-    fields: "Fields" = ()
-    since: int = 0
-    until: int | None = None
-    nullable: bool = False
-    tag: int | None = None
-    default: int | Zero | None = Zero.ZERO
-
-    def is_in(self, version: int) -> bool:
-        """Returns whether this version has the field."""
-        return self.since <= version and (self.until is None or version <= self.until)
-
-
-Fields = tuple[Field, ...]
-
-
-_ZEROS: Final[Mapping[str, Any]] = MappingProxyType({"string": "", "bytes": b"", "uuid": UUID(int=0)})
-
-
-def default_of(field: Field) -> Any:
-    """Returns the value that the field takes where it is absent."""
-    if not isinstance(field.default, Zero):
-        return field.default
-    if field.type == "struct":
-        return {each.name: default_of(each) for each in field.fields}
-    return () if field.type.startswith("[]") else _ZEROS.get(field.type, 0)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class RecordSchema:
-    """The fields of a record's key, a record's value or embedded bytes, with their versions, as in Kafka's JSON
-    schemas. Each is equal to itself alone, which makes it a fast cache key."""
-
-    fields: Fields
-    versions: range
-    flexible_since: int | None
-
-    def is_flexible(self, version: int) -> bool:
-        """Returns whether this version has compact lengths and tagged fields (KIP-482)."""
-        return self.flexible_since is not None and version >= self.flexible_since
+from kcoord.protocol.schema.notation import NEVER, Field, Schema
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,70 +27,73 @@ class RecordType:
 
     number: int
     name: str
-    key: RecordSchema
-    value: RecordSchema
+    key: Schema
+    value: Schema
     written: int
     """The version of the value that Kafka 4.3 writes."""
 
 
-def _string(name: str) -> Field:
-    return Field(name, "string")
-
-
-def _int32(name: str) -> Field:
-    return Field(name, "int32")
+def default_of(field: Field) -> Any:
+    """Returns the value of a record's field where it is absent. A struct is a new one each time."""
+    if isinstance(field.default, dict):
+        return {each.name: default_of(each) for each in field.fields}
+    return UUID(int=0) if field.type == "uuid" and not field.is_array else field.default
 
 
 def _record_type(
     number: int,
     name: str,
-    key: Fields,
-    value: Fields,
+    key: str,
+    value: str,
     *,
     versions: range = range(1),
-    flexible_since: int | None = 0,
+    flexible_since: int = 0,
     written: int = 0,
 ) -> RecordType:
     return RecordType(
         number=number,
         name=name,
-        key=RecordSchema(fields=key, versions=range(1), flexible_since=None),
-        value=RecordSchema(fields=value, versions=versions, flexible_since=flexible_since),
+        key=Schema(key),
+        value=Schema(value, versions=versions, flexible_since=flexible_since),
         written=written,
     )
 
 
-_GROUP: Final = (_string("groupId"),)
-_MEMBER: Final = (_string("groupId"), _string("memberId"))
-_OFFSET: Final = (_string("group"), _string("topic"), _int32("partition"))
-
-_EPOCHS: Final = Field("assignmentEpochs", "[]int32", nullable=True, tag=0)
-_TOPIC_PARTITIONS: Final = (Field("topicId", "uuid"), Field("partitions", "[]int32"))
-_TASKS: Final = (_string("subtopologyId"), Field("partitions", "[]int32"))
-_PAIR: Final = (_string("key"), _string("value"))
-
-_ASSIGNMENT_TIME: Final = Field("assignmentTimestamp", "int64", tag=0)  # KIP-1263, from 4.3 on
+_GROUP: Final = "groupId string"
+_MEMBER: Final = """
+    groupId string
+    memberId string
+    """
+_OFFSET: Final = """
+    group string
+    topic string
+    partition int32
+    """
 
 LEGACY_OFFSET_COMMIT: Final = _record_type(  # Written by Kafka 0.8; still read, and no longer written.
     0,
     "LegacyOffsetCommit",
     _OFFSET,
-    (Field("offset", "int64"), _string("metadata"), Field("commitTimestamp", "int64")),
-    flexible_since=None,
+    """
+    offset int64
+    metadata string
+    commitTimestamp int64
+    """,
+    flexible_since=NEVER,
 )
 
 OFFSET_COMMIT: Final = _record_type(
     1,
     "OffsetCommit",
     _OFFSET,
-    (
-        Field("offset", "int64"),
-        Field("leaderEpoch", "int32", since=3, default=-1),
-        _string("metadata"),
-        Field("commitTimestamp", "int64"),
-        Field("expireTimestamp", "int64", since=1, until=1, default=-1),
-        Field("topicId", "uuid", since=4, tag=0),
-    ),
+    """
+    offset int64
+    leaderEpoch int32                              since 3 default -1
+    metadata string
+    commitTimestamp int64
+    expireTimestamp int64                          since 1 until 1 default -1
+    topicId uuid                                   since 4 tag 0
+    """,
     versions=range(5),
     flexible_since=4,
     written=4,
@@ -168,28 +102,23 @@ OFFSET_COMMIT: Final = _record_type(
 GROUP_METADATA: Final = _record_type(
     2,
     "GroupMetadata",
-    (_string("group"),),
-    (
-        _string("protocolType"),
-        _int32("generation"),
-        Field("protocol", "string", nullable=True),
-        Field("leader", "string", nullable=True),
-        Field("currentStateTimestamp", "int64", since=2, default=-1),
-        Field(
-            "members",
-            "[]struct",
-            (
-                _string("memberId"),
-                Field("groupInstanceId", "string", since=3, nullable=True, default=None),
-                _string("clientId"),
-                _string("clientHost"),
-                Field("rebalanceTimeout", "int32", since=1, default=-1),
-                _int32("sessionTimeout"),
-                Field("subscription", "bytes"),
-                Field("assignment", "bytes"),
-            ),
-        ),
-    ),
+    "group string",
+    """
+    protocolType string
+    generation int32
+    protocol string?
+    leader string?
+    currentStateTimestamp int64                    since 2 default -1
+    members []
+        memberId string
+        groupInstanceId string?                    since 3 default null
+        clientId string
+        clientHost string
+        rebalanceTimeout int32                     since 1 default -1
+        sessionTimeout int32
+        subscription bytes
+        assignment bytes
+    """,
     versions=range(5),
     flexible_since=4,
     written=3,  # Version 4 can be read since 3.5, and is not written yet (KIP-915).
@@ -200,137 +129,168 @@ _CONSUMER_GROUPS: Final = (
         3,
         "ConsumerGroupMetadata",
         _GROUP,
-        (_int32("epoch"), Field("metadataHash", "int64", tag=0)),
+        """
+        epoch int32
+        metadataHash int64                             tag 0
+        """,
     ),
     _record_type(  # Written until 4.0; the hash replaces it since (KIP-1101).
         4,
         "ConsumerGroupPartitionMetadata",
         _GROUP,
-        (
-            Field(
-                "topics",
-                "[]struct",
-                (
-                    Field("topicId", "uuid"),
-                    _string("topicName"),
-                    _int32("numPartitions"),
-                    Field("partitionMetadata", "[]struct", (_int32("partition"), Field("racks", "[]string"))),
-                ),
-            ),
-        ),
+        """
+        topics []
+            topicId uuid
+            topicName string
+            numPartitions int32
+            partitionMetadata []
+                partition int32
+                racks []string
+        """,
     ),
     _record_type(
         5,
         "ConsumerGroupMemberMetadata",
         _MEMBER,
-        (
-            Field("instanceId", "string", nullable=True),
-            Field("rackId", "string", nullable=True),
-            _string("clientId"),
-            _string("clientHost"),
-            Field("subscribedTopicNames", "[]string"),
-            Field("subscribedTopicRegex", "string", nullable=True),
-            Field("rebalanceTimeoutMs", "int32", default=-1),
-            Field("serverAssignor", "string", nullable=True),
-            Field(  # A member that still uses the classic protocol.
-                "classicMemberMetadata",
-                "struct",
-                (
-                    _int32("sessionTimeoutMs"),
-                    Field("supportedProtocols", "[]struct", (_string("name"), Field("metadata", "bytes"))),
-                ),
-                nullable=True,
-                tag=0,
-            ),
-        ),
+        """
+        instanceId string?
+        rackId string?
+        clientId string
+        clientHost string
+        subscribedTopicNames []string
+        subscribedTopicRegex string?
+        rebalanceTimeoutMs int32                       default -1
+        serverAssignor string?
+        classicMemberMetadata {}?                      tag 0
+            sessionTimeoutMs int32
+            supportedProtocols []
+                name string
+                metadata bytes
+        """,
     ),
     _record_type(
         6,
         "ConsumerGroupTargetAssignmentMetadata",
         _GROUP,
-        (_int32("assignmentEpoch"), _ASSIGNMENT_TIME),
+        """
+        assignmentEpoch int32
+        assignmentTimestamp int64                      tag 0
+        """,
     ),
     _record_type(
         7,
         "ConsumerGroupTargetAssignmentMember",
         _MEMBER,
-        (Field("topicPartitions", "[]struct", _TOPIC_PARTITIONS),),
+        """
+        topicPartitions []
+            topicId uuid
+            partitions []int32
+        """,
     ),
     _record_type(
         8,
         "ConsumerGroupCurrentMemberAssignment",
         _MEMBER,
-        (
-            _int32("memberEpoch"),
-            _int32("previousMemberEpoch"),
-            Field("state", "int8"),
-            Field("assignedPartitions", "[]struct", (*_TOPIC_PARTITIONS, _EPOCHS)),
-            Field("partitionsPendingRevocation", "[]struct", (*_TOPIC_PARTITIONS, _EPOCHS)),
-        ),
+        """
+        memberEpoch int32
+        previousMemberEpoch int32
+        state int8
+        assignedPartitions []
+            topicId uuid
+            partitions []int32
+            assignmentEpochs []int32?                  tag 0
+        partitionsPendingRevocation []
+            topicId uuid
+            partitions []int32
+            assignmentEpochs []int32?                  tag 0
+        """,
     ),
     _record_type(
         16,
         "ConsumerGroupRegularExpression",
-        (_string("groupId"), _string("regularExpression")),
-        (Field("topics", "[]string"), Field("version", "int64"), Field("timestamp", "int64")),
+        """
+        groupId string
+        regularExpression string
+        """,
+        """
+        topics []string
+        version int64
+        timestamp int64
+        """,
     ),
 )
-
-_INITIALIZED: Final = (Field("topicId", "uuid"), _string("topicName"), Field("partitions", "[]int32"))
 
 _SHARE_GROUPS: Final = (
     _record_type(
         10,
         "ShareGroupMemberMetadata",
         _MEMBER,
-        (
-            Field("rackId", "string", nullable=True),
-            _string("clientId"),
-            _string("clientHost"),
-            Field("subscribedTopicNames", "[]string"),
-        ),
+        """
+        rackId string?
+        clientId string
+        clientHost string
+        subscribedTopicNames []string
+        """,
     ),
-    _record_type(11, "ShareGroupMetadata", _GROUP, (_int32("epoch"), Field("metadataHash", "int64"))),
+    _record_type(
+        11,
+        "ShareGroupMetadata",
+        _GROUP,
+        """
+        epoch int32
+        metadataHash int64
+        """,
+    ),
     _record_type(
         12,
         "ShareGroupTargetAssignmentMetadata",
         _GROUP,
-        (_int32("assignmentEpoch"), _ASSIGNMENT_TIME),
+        """
+        assignmentEpoch int32
+        assignmentTimestamp int64                      tag 0
+        """,
     ),
     _record_type(
         13,
         "ShareGroupTargetAssignmentMember",
         _MEMBER,
-        (Field("topicPartitions", "[]struct", _TOPIC_PARTITIONS),),
+        """
+        topicPartitions []
+            topicId uuid
+            partitions []int32
+        """,
     ),
     _record_type(
         14,
         "ShareGroupCurrentMemberAssignment",
         _MEMBER,
-        (
-            _int32("memberEpoch"),
-            _int32("previousMemberEpoch"),
-            Field("state", "int8"),
-            Field("assignedPartitions", "[]struct", _TOPIC_PARTITIONS),
-        ),
+        """
+        memberEpoch int32
+        previousMemberEpoch int32
+        state int8
+        assignedPartitions []
+            topicId uuid
+            partitions []int32
+        """,
     ),
     _record_type(
         15,
         "ShareGroupStatePartitionMetadata",
         _GROUP,
-        (
-            Field("initializingTopics", "[]struct", _INITIALIZED),
-            Field("initializedTopics", "[]struct", _INITIALIZED),
-            Field("deletingTopics", "[]struct", (Field("topicId", "uuid"), _string("topicName"))),
-        ),
+        """
+        initializingTopics []
+            topicId uuid
+            topicName string
+            partitions []int32
+        initializedTopics []
+            topicId uuid
+            topicName string
+            partitions []int32
+        deletingTopics []
+            topicId uuid
+            topicName string
+        """,
     ),
-)
-
-_INTERNAL_TOPIC: Final = (
-    _string("name"),
-    _int32("partitions"),
-    Field("replicationFactor", "int16"),
-    Field("topicConfigs", "[]struct", _PAIR),
 )
 
 _STREAMS_GROUPS: Final = (
@@ -338,85 +298,124 @@ _STREAMS_GROUPS: Final = (
         17,
         "StreamsGroupMetadata",
         _GROUP,
-        (
-            _int32("epoch"),
-            Field("metadataHash", "int64"),
-            Field("validatedTopologyEpoch", "int32", tag=0, default=-1),
-            Field("lastAssignmentConfigs", "[]struct", _PAIR, nullable=True, tag=1),
-        ),
+        """
+        epoch int32
+        metadataHash int64
+        validatedTopologyEpoch int32                   tag 0 default -1
+        lastAssignmentConfigs []?                      tag 1
+            key string
+            value string
+        """,
     ),
     _record_type(
         19,
         "StreamsGroupMemberMetadata",
         _MEMBER,
-        (
-            Field("instanceId", "string", nullable=True),
-            Field("rackId", "string", nullable=True),
-            _string("clientId"),
-            _string("clientHost"),
-            Field("rebalanceTimeoutMs", "int32", default=-1),
-            _int32("topologyEpoch"),
-            _string("processId"),
-            Field("userEndpoint", "struct", (_string("host"), Field("port", "uint16")), nullable=True, default=None),
-            Field("clientTags", "[]struct", _PAIR),
-        ),
+        """
+        instanceId string?
+        rackId string?
+        clientId string
+        clientHost string
+        rebalanceTimeoutMs int32                       default -1
+        topologyEpoch int32
+        processId string
+        userEndpoint {}?                               default null
+            host string
+            port uint16
+        clientTags []
+            key string
+            value string
+        """,
     ),
     _record_type(
         20,
         "StreamsGroupTargetAssignmentMetadata",
         _GROUP,
-        (_int32("assignmentEpoch"), _ASSIGNMENT_TIME),
+        """
+        assignmentEpoch int32
+        assignmentTimestamp int64                      tag 0
+        """,
     ),
     _record_type(
         21,
         "StreamsGroupTargetAssignmentMember",
         _MEMBER,
-        tuple(Field(name, "[]struct", _TASKS) for name in ("activeTasks", "standbyTasks", "warmupTasks")),
+        """
+        activeTasks []
+            subtopologyId string
+            partitions []int32
+        standbyTasks []
+            subtopologyId string
+            partitions []int32
+        warmupTasks []
+            subtopologyId string
+            partitions []int32
+        """,
     ),
     _record_type(
         22,
         "StreamsGroupCurrentMemberAssignment",
         _MEMBER,
-        (
-            _int32("memberEpoch"),
-            _int32("previousMemberEpoch"),
-            Field("state", "int8"),
-            Field("activeTasks", "[]struct", (*_TASKS, _EPOCHS)),
-            Field("standbyTasks", "[]struct", (*_TASKS, _EPOCHS)),
-            Field("warmupTasks", "[]struct", (*_TASKS, _EPOCHS)),
-            Field("activeTasksPendingRevocation", "[]struct", (*_TASKS, _EPOCHS)),
-            Field("standbyTasksPendingRevocation", "[]struct", (*_TASKS, _EPOCHS)),
-            Field("warmupTasksPendingRevocation", "[]struct", (*_TASKS, _EPOCHS)),
-        ),
+        """
+        memberEpoch int32
+        previousMemberEpoch int32
+        state int8
+        activeTasks []
+            subtopologyId string
+            partitions []int32
+            assignmentEpochs []int32?                  tag 0
+        standbyTasks []
+            subtopologyId string
+            partitions []int32
+            assignmentEpochs []int32?                  tag 0
+        warmupTasks []
+            subtopologyId string
+            partitions []int32
+            assignmentEpochs []int32?                  tag 0
+        activeTasksPendingRevocation []
+            subtopologyId string
+            partitions []int32
+            assignmentEpochs []int32?                  tag 0
+        standbyTasksPendingRevocation []
+            subtopologyId string
+            partitions []int32
+            assignmentEpochs []int32?                  tag 0
+        warmupTasksPendingRevocation []
+            subtopologyId string
+            partitions []int32
+            assignmentEpochs []int32?                  tag 0
+        """,
     ),
     _record_type(
         23,
         "StreamsGroupTopology",
         _GROUP,
-        (
-            _int32("epoch"),
-            Field(
-                "subtopologies",
-                "[]struct",
-                (
-                    _string("subtopologyId"),
-                    Field("sourceTopics", "[]string"),
-                    Field("sourceTopicRegex", "[]string"),
-                    Field("stateChangelogTopics", "[]struct", _INTERNAL_TOPIC),
-                    Field("repartitionSinkTopics", "[]string"),
-                    Field("repartitionSourceTopics", "[]struct", _INTERNAL_TOPIC),
-                    Field(
-                        "copartitionGroups",
-                        "[]struct",
-                        (
-                            Field("sourceTopics", "[]int16"),
-                            Field("sourceTopicRegex", "[]int16"),
-                            Field("repartitionSourceTopics", "[]int16"),
-                        ),
-                    ),
-                ),
-            ),
-        ),
+        """
+        epoch int32
+        subtopologies []
+            subtopologyId string
+            sourceTopics []string
+            sourceTopicRegex []string
+            stateChangelogTopics []
+                name string
+                partitions int32
+                replicationFactor int16
+                topicConfigs []
+                    key string
+                    value string
+            repartitionSinkTopics []string
+            repartitionSourceTopics []
+                name string
+                partitions int32
+                replicationFactor int16
+                topicConfigs []
+                    key string
+                    value string
+            copartitionGroups []
+                sourceTopics []int16
+                sourceTopicRegex []int16
+                repartitionSourceTopics []int16
+        """,
     ),
 )
 
@@ -431,27 +430,27 @@ RECORD_TYPES: Final[Mapping[int, RecordType]] = MappingProxyType(
 )
 """By the number that a key begins with."""
 
-_PARTITIONS_OF_TOPIC: Final = (_string("topic"), Field("partitions", "[]int32"))
-
-CONSUMER_SUBSCRIPTION: Final = RecordSchema(
-    fields=(
-        Field("topics", "[]string"),
-        Field("userData", "bytes", nullable=True, default=None),
-        Field("ownedPartitions", "[]struct", _PARTITIONS_OF_TOPIC, since=1),
-        Field("generationId", "int32", since=2, default=-1),
-        Field("rackId", "string", since=3, nullable=True, default=None),
-    ),
+CONSUMER_SUBSCRIPTION: Final = Schema(
+    """
+    topics []string
+    userData bytes?                                default null
+    ownedPartitions []                             since 1
+        topic string
+        partitions []int32
+    generationId int32                             since 2 default -1
+    rackId string?                                 since 3 default null
+    """,
     versions=range(4),
-    flexible_since=None,
 )
 """The `subscription` of members of protocol type "consumer", which begins with a version."""
 
-CONSUMER_ASSIGNMENT: Final = RecordSchema(
-    fields=(
-        Field("assignedPartitions", "[]struct", _PARTITIONS_OF_TOPIC),
-        Field("userData", "bytes", nullable=True, default=None),
-    ),
+CONSUMER_ASSIGNMENT: Final = Schema(
+    """
+    assignedPartitions []
+        topic string
+        partitions []int32
+    userData bytes?                                default null
+    """,
     versions=range(4),
-    flexible_since=None,
 )
 """The `assignment` of members of protocol type "consumer", which begins with a version."""

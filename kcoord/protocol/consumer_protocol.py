@@ -8,27 +8,25 @@ from typing import Final
 
 from kcoord.protocol.frames import CorruptMessage
 from kcoord.protocol.schema.message_readers import body_reader
-from kcoord.protocol.schema.messages import parse_fields
+from kcoord.protocol.schema.notation import Schema
 
 _VERSION_BYTES: Final = 2
 
 _read_assignment: Final = body_reader(
-    parse_fields("""
+    Schema("""
     assigned_partitions []
         topic string
         partitions []int32
     user_data bytes?
     """),
     0,
-    is_flexible=False,
 )
 _read_subscription: Final = body_reader(
-    parse_fields("""
+    Schema("""
     topics []string
     user_data bytes?
     """),
     0,
-    is_flexible=False,
 )
 
 

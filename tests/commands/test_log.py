@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from kcoord.offsets_log.record_codec import write_key, write_value
 from kcoord.protocol.records.record import Record, write_batch
 from tests.support.logs.kafka_dump import dumped_batches, printed_batches
+from tests.support.logs.record_writers import write_key, write_value
 
 SEGMENTS = Path(__file__).parent.parent.parent / "fixtures" / "segments"
 cli: Any = import_module("kcoord.commands.main").cli  # by name: mypy sees the folder, commands/

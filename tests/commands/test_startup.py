@@ -1,8 +1,9 @@
-"""Tests of what kcoord imports at start: help and completion import nothing that they do not need."""
+"""Tests of what kcoord imports: help, completion and commands import nothing that they do not need."""
 
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -10,6 +11,7 @@ from kcoord.admin.connecting.connection import Connection
 from kcoord.admin.model import Committed, TopicPartition
 from kcoord.admin.opening import open_cluster
 from kcoord.testing.embedded import EmbeddedCluster
+from tests.support.admin.fake_cluster import LiveFixture, orders
 
 HEAVY = {"asyncio", "concurrent.futures", "confluent_kafka", "cryptography", "kio", "rich", "ssl", "tomllib", "uvloop"}
 
@@ -61,6 +63,28 @@ def test_reading_groups_imports_of_kio_the_error_codes_alone(verb: list[str], cl
     modules = imported("groups", *verb, "-b", cluster.bootstrap)
     assert {name for name in modules if name.startswith("kio.schema.")} == {"kio.schema.errors"}
     assert not {"asyncio", "confluent_kafka", "cryptography", "kio.serial", "rich", "ssl"} & modules
+
+
+@pytest.mark.parametrize(
+    "verb",
+    [
+        ["offsets", "reset", "g", "--topic", "orders", "--to", "latest", "--undo-dir"],
+        ["offsets", "delete", "g", "--topic", "orders", "--undo-dir"],
+        ["groups", "delete", "g", "--undo-dir"],
+        ["groups", "remove-member", "members", "--all-members", "--reason"],
+    ],
+    ids=lambda verb: " ".join(verb[:2]),
+)
+def test_changing_groups_imports_of_kio_the_error_codes_alone(
+    verb: list[str], cluster: EmbeddedCluster, tmp_path: Path
+) -> None:
+    with LiveFixture(cluster.bootstrap) as live:
+        live.cluster.commit("g", {TopicPartition("orders", 0): Committed(1)})
+        if "members" in verb:
+            live.join("members", assignment=orders(0))
+        modules = imported(*verb, str(tmp_path), "--execute", "-b", cluster.bootstrap)
+    assert {name for name in modules if name.startswith("kio.schema.")} == {"kio.schema.errors"}
+    assert not {"asyncio", "confluent_kafka", "cryptography", "kio.serial", "ssl"} & modules
 
 
 def test_a_cluster_with_a_plain_name_is_reached_without_what_encodes_others(cluster: EmbeddedCluster) -> None:

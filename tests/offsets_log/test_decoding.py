@@ -20,10 +20,10 @@ from kcoord.groups.records import (
     StoredMember,
 )
 from kcoord.offsets_log.decoding import Fact, FactReader, Unreadable
-from kcoord.offsets_log.record_codec import write_key, write_value
 from kcoord.protocol.records.batch import Batch, CorruptBatch, read_header
 from kcoord.protocol.records.compression import Codec
 from kcoord.protocol.records.record import ProducerStamp, Record, read_key_value, write_batch
+from tests.support.logs.record_writers import write_key, write_value
 
 LEGACY_OFFSET, OFFSET, GROUP = 0, 1, 2
 KEY = {"group": "g", "topic": "t", "partition": 3}

@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kcoord.offsets_log.dump import Dumped, DumpedBatch, DumpFilter, Problem, batch_json, dump_segment, segments_in
-from kcoord.offsets_log.record_codec import write_key, write_value
 from kcoord.protocol.records.compression import Codec
 from kcoord.protocol.records.record import ProducerStamp, Record, write_batch
 from tests.storage.record_segments import FOLDER, PRINTED, SEGMENT
 from tests.support.logs.kafka_dump import dumped_batches, printed_batches
+from tests.support.logs.record_writers import write_key, write_value
 
 KEY = write_key(1, {"group": "g", "topic": "t", "partition": 3})
 VALUE = write_value(1, {"offset": 41})

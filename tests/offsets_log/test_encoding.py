@@ -20,9 +20,9 @@ from kcoord.groups.records import (
 from kcoord.offsets_log.decoding import Fact, FactReader
 from kcoord.offsets_log.encoding import key_values
 from kcoord.offsets_log.pending_batches import MOST_RECORDS, Pending, add_fact
-from kcoord.offsets_log.record_codec import write_key, write_value
 from kcoord.protocol.records import record as wire
 from kcoord.protocol.records.batch import has_valid_crc
+from tests.support.logs.record_writers import write_key, write_value
 
 NOW_MS = 1_700_000_000_000
 GROUP_METADATA, OFFSET_COMMIT = 2, 1
@@ -122,7 +122,7 @@ def test_whatever_the_clock_does_records_keep_their_order_and_batches_their_time
 
 @pytest.mark.fact("O-024")
 @given(st.lists(facts, min_size=1, max_size=4))
-def test_every_record_is_what_the_layouts_say(facts: list[Record]) -> None:
+def test_every_record_is_what_the_schemas_say(facts: list[Record]) -> None:
     expected = [pair for fact in facts for pair in encoded_by_schemas(fact)]
     found = [record for batch in written(facts) for record in wire.read_records(batch.sealed())]
     assert [(record.key, record.value) for record in found] == expected

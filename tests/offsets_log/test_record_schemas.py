@@ -14,23 +14,21 @@ from kcoord.offsets_log.record_codec import (
     UnknownType,
     UnknownVersion,
     UnreadableRecord,
-    Unwritable,
     read_key,
     read_value,
     read_versioned,
-    write_key,
-    write_value,
-    write_versioned,
 )
 from kcoord.offsets_log.record_schemas import (
     CONSUMER_ASSIGNMENT,
     CONSUMER_SUBSCRIPTION,
     RECORD_TYPES,
-    RecordSchema,
     default_of,
 )
 from kcoord.protocol.records.batch import split_batches
 from kcoord.protocol.records.record import Record, read_records
+from kcoord.protocol.schema.notation import Schema
+from kcoord.protocol.schema.writers import Unwritable
+from tests.support.logs.record_writers import write_key, write_value, write_versioned
 from tests.support.logs.schema_values import EVERY_VERSION, values_of
 
 SEGMENTS = sorted(Path(__file__).parent.parent.parent.joinpath("fixtures", "segments").glob("*/*/*.log"))
@@ -59,24 +57,22 @@ def test_each_record_of_a_broker_is_written_as_the_broker_wrote_it(segment: Path
 
 
 @pytest.mark.parametrize(
-    ("name", "layout", "version"), EVERY_VERSION, ids=lambda each: each if isinstance(each, str) else ""
+    ("name", "schema", "version"), EVERY_VERSION, ids=lambda each: each if isinstance(each, str) else ""
 )
 @settings(max_examples=20)
 @given(data=st.data())
-def test_what_is_written_is_read_back(name: str, layout: RecordSchema, version: int, data: st.DataObject) -> None:
-    values = data.draw(values_of(layout, version))
-    assert read_versioned(layout, write_versioned(layout, version, values), what=name) == (version, values)
+def test_what_is_written_is_read_back(name: str, schema: Schema, version: int, data: st.DataObject) -> None:
+    values = data.draw(values_of(schema, version))
+    assert read_versioned(schema, write_versioned(schema, version, values), what=name) == (version, values)
 
 
-@pytest.mark.parametrize("layout", [CONSUMER_SUBSCRIPTION, CONSUMER_ASSIGNMENT], ids=["subscription", "assignment"])
+@pytest.mark.parametrize("schema", [CONSUMER_SUBSCRIPTION, CONSUMER_ASSIGNMENT], ids=["subscription", "assignment"])
 @pytest.mark.parametrize("version", range(4))
 @settings(max_examples=20)
 @given(data=st.data())
-def test_what_consumers_put_into_their_bytes_is_read_back(
-    layout: RecordSchema, version: int, data: st.DataObject
-) -> None:
-    values = data.draw(values_of(layout, version))
-    assert read_versioned(layout, write_versioned(layout, version, values), what="bytes") == (version, values)
+def test_what_consumers_put_into_their_bytes_is_read_back(schema: Schema, version: int, data: st.DataObject) -> None:
+    values = data.draw(values_of(schema, version))
+    assert read_versioned(schema, write_versioned(schema, version, values), what="bytes") == (version, values)
 
 
 @pytest.mark.parametrize(

@@ -11,17 +11,15 @@ from kcoord.offsets_log.record_schemas import (
     CONSUMER_ASSIGNMENT,
     CONSUMER_SUBSCRIPTION,
     RECORD_TYPES,
-    Field,
-    RecordSchema,
-    Zero,
 )
+from kcoord.protocol.schema.notation import Field, Schema
 from kcoord.testing.jars import kafka_folder
 from kcoord.testing.tools import JavaTools
 
-Schema = dict[str, Any]
+KafkaSchema = dict[str, Any]
 
 
-def schemas_of(jar_name: str) -> dict[str, Schema]:
+def schemas_of(jar_name: str) -> dict[str, KafkaSchema]:
     """Returns the schemas in a jar, by their name."""
     (jar,) = kafka_folder().joinpath("libs").glob(f"{jar_name}-[0-9]*.jar")
     with ZipFile(jar) as archive:
@@ -32,43 +30,43 @@ def schemas_of(jar_name: str) -> dict[str, Schema]:
 
 
 @pytest.fixture(scope="module")
-def group_schemas(java_tools: JavaTools) -> dict[str, Schema]:
+def group_schemas(java_tools: JavaTools) -> dict[str, KafkaSchema]:
     return schemas_of("kafka-group-coordinator")
 
 
-def test_every_record_type_of_kafka_is_there_and_no_other(group_schemas: dict[str, Schema]) -> None:
+def test_every_record_type_of_kafka_is_there_and_no_other(group_schemas: dict[str, KafkaSchema]) -> None:
     keys = {schema["apiKey"]: name for name, schema in group_schemas.items() if schema["type"] == "coordinator-key"}
     assert {number: f"{each.name}Key" for number, each in RECORD_TYPES.items()} == keys
 
 
 @pytest.mark.parametrize("number", RECORD_TYPES)
-def test_a_record_type_is_laid_out_as_in_kafka(number: int, group_schemas: dict[str, Schema]) -> None:
+def test_a_record_type_is_laid_out_as_in_kafka(number: int, group_schemas: dict[str, KafkaSchema]) -> None:
     record_type = RECORD_TYPES[number]
     assert described(record_type.key) == expected(group_schemas[f"{record_type.name}Key"])
     assert described(record_type.value) == expected(group_schemas[f"{record_type.name}Value"])
 
 
 @pytest.mark.parametrize(
-    ("name", "layout"),
+    ("name", "schema"),
     [("ConsumerProtocolSubscription", CONSUMER_SUBSCRIPTION), ("ConsumerProtocolAssignment", CONSUMER_ASSIGNMENT)],
 )
 def test_what_consumers_put_into_their_bytes_is_laid_out_as_in_kafka(
-    name: str, layout: RecordSchema, java_tools: JavaTools
+    name: str, schema: Schema, java_tools: JavaTools
 ) -> None:
-    assert described(layout) == expected(schemas_of("kafka-clients")[name])
+    assert described(schema) == expected(schemas_of("kafka-clients")[name])
 
 
-def described(layout: RecordSchema) -> Any:
-    """Converts a RecordSchema to nested tuples."""
-    most = layout.versions[-1]
+def described(schema: Schema) -> Any:
+    """Converts a schema to nested tuples."""
+    most = schema.versions[-1]
     return (
-        list(layout.versions),
-        [version for version in layout.versions if layout.is_flexible(version)],
-        [_described_field(field, most) for field in layout.fields],
+        list(schema.versions),
+        [version for version in schema.versions if schema.is_flexible(version)],
+        [_described_field(field, most) for field in schema.fields],
     )
 
 
-def expected(schema: Schema) -> Any:
+def expected(schema: KafkaSchema) -> Any:
     """Converts a schema of Kafka to the same tuples."""
     structs = {struct["name"]: struct["fields"] for struct in schema.get("commonStructs", [])}
     least, most = _range(schema["validVersions"], 0)
@@ -81,16 +79,17 @@ def expected(schema: Schema) -> Any:
 
 def _described_field(field: Field, most: int, least: int = 0) -> Any:
     """Converts a field. A nested field exists in the versions of its struct: `least` is the first of these."""
-    last = most if field.until is None else field.until
-    default = None if isinstance(field.default, Zero) else field.default
-    is_null = field.default is None
+    last = min(most, field.until)
+    kind = ("[]" if field.is_array else "") + field.type.replace("{}", "struct")
+    default = field.default or None if isinstance(field.default, int) else None
+    is_null = field.default is None and field.type != "uuid"
     return (
         *(
             field.name,
-            field.type,
+            kind,
             max(least, field.since),
             last,
-            field.nullable,
+            field.is_nullable(most),
             field.tag,
             "null" if is_null else default,
         ),
@@ -98,7 +97,7 @@ def _described_field(field: Field, most: int, least: int = 0) -> Any:
     )
 
 
-def _expected_field(field: Schema, structs: dict[str, list[Schema]], most: int) -> Any:
+def _expected_field(field: KafkaSchema, structs: dict[str, list[KafkaSchema]], most: int) -> Any:
     name = field["name"][0].lower() + field["name"][1:]
     plain_type = field["type"].removeprefix("[]")
     fields = field.get("fields") or structs.get(plain_type, [])
@@ -106,7 +105,7 @@ def _expected_field(field: Schema, structs: dict[str, list[Schema]], most: int) 
     versions = _range(field.get("versions") or field["taggedVersions"], most)
     tagged = _span(field.get("taggedVersions", "none"), most)
     nullable = _span(field.get("nullableVersions", "none"), most)
-    # A nullable or tagged field is so in all versions that have it: RecordSchema relies on that.
+    # A nullable or tagged field is so in all versions that have it: the readers rely on that.
     assert tagged in (range(0), range(versions[0], versions[1] + 1))
     assert nullable in (range(0), range(versions[0], versions[1] + 1))
     default = field.get("default")

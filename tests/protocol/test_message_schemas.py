@@ -17,11 +17,13 @@ from kcoord.protocol.codec import encode_request, encode_response
 from kcoord.protocol.entity_fields import Shape, shape_of
 from kcoord.protocol.frames import CorruptMessage
 from kcoord.protocol.headers import RequestHeader
-from kcoord.protocol.schema.message_readers import columns_of
-from kcoord.protocol.schema.messages import Fields, apis_with_schema, schema_of
+from kcoord.protocol.schema.columns import columns_of
+from kcoord.protocol.schema.messages import apis_with_schema, schema_of
+from kcoord.protocol.schema.notation import Fields
+from kcoord.protocol.schema.writers import Unwritable
 from tests.support.entities import random_entity
 
-METADATA, OFFSET_FETCH, SASL_HANDSHAKE, API_VERSIONS = 3, 9, 17, 18
+METADATA, OFFSET_FETCH, SASL_HANDSHAKE, API_VERSIONS, DELETE_TOPICS = 3, 9, 17, 18, 20
 KAFKA_TYPES = {"timedelta_i32": "int32", "timedelta_i64": "int64", "records": "bytes", "error_code": "error"}
 
 
@@ -53,14 +55,14 @@ def header_of(key: int, version: int) -> RequestHeader:
 
 
 @pytest.mark.parametrize(("key", "version"), EVERY_VERSION)
-def test_every_version_of_a_layout_has_the_fields_that_kio_has(key: int, version: int) -> None:
-    layout = schema_of(key)
-    assert layout
+def test_every_version_of_a_schema_has_the_fields_that_kio_has(key: int, version: int) -> None:
+    schema = schema_of(key)
+    assert schema
     for fields, entity_type in (
-        (layout.request, load_request_schema(key, version)),
-        (layout.response, load_response_schema(key, version)),
+        (schema.request.fields, load_request_schema(key, version)),
+        (schema.response.fields, load_response_schema(key, version)),
     ):
-        assert entity_type.__flexible__ is layout.is_flexible(version)
+        assert entity_type.__flexible__ is schema.is_flexible(version)
         assert_same(fields, shape_of(entity_type), version)
 
 
@@ -78,20 +80,11 @@ def assert_same(fields: Fields, shape: Shape, version: int) -> None:
             assert ours.default == plain(theirs.default), ours.name
 
 
-def test_what_reading_asks_for_has_a_layout_in_every_version() -> None:
-    changes = {
-        apis.OFFSET_COMMIT,
-        apis.OFFSET_DELETE,
-        apis.DELETE_GROUPS,
-        apis.LEAVE_GROUP,
-        apis.CONSUMER_GROUP_HEARTBEAT,
-        apis.SHARE_GROUP_HEARTBEAT,
-        apis.STREAMS_GROUP_HEARTBEAT,
-    }
-    for api in [api for api in vars(apis).values() if isinstance(api, apis.Api) and api not in changes]:
-        layout = schema_of(api.key)
-        assert layout, api.name
-        assert layout.versions == range(api.oldest, api.newest + 1), api.name
+def test_every_api_of_the_admin_client_has_a_schema_in_every_version() -> None:
+    for api in [api for api in vars(apis).values() if isinstance(api, apis.Api)]:
+        schema = schema_of(api.key)
+        assert schema, api.name
+        assert schema.versions == range(api.oldest, api.newest + 1), api.name
 
 
 # Writing and reading with the schemas
@@ -127,6 +120,22 @@ def test_a_request_without_values_has_its_defaults() -> None:
         header = header_of(key, version)
         defaults = build_entity(load_request_schema(key, version), {})
         assert schema_codec(key, version).encode_request(header, {}) == encode_request(header, defaults)
+
+
+@pytest.mark.parametrize(
+    ("values", "why"),
+    [
+        ({"topics": [{"name": "n" * 32_768}]}, "name is too long: 32768 bytes"),
+        ({"topics": [{"name": None}]}, "name is never null"),
+    ],
+)
+@pytest.mark.parametrize("version", [8, 9])
+def test_a_value_that_its_field_cannot_hold_is_refused_before_it_is_sent(
+    version: int, values: dict[str, Any], why: str
+) -> None:
+    """Kafka's own clients refuse both: "'name' field is too long to be serialized"."""
+    with pytest.raises(Unwritable, match=why):
+        schema_codec(METADATA, version).encode_request(header_of(METADATA, version), values)
 
 
 def test_values_that_a_version_does_not_have_are_left_out() -> None:
@@ -277,19 +286,25 @@ def test_unknown_tagged_fields_are_stepped_over_at_every_level() -> None:
         (SASL_HANDSHAKE, 1, b"\0\0" + b"\0\0\0\1" + b"\xff\xff", "mechanisms is null"),
         (SASL_HANDSHAKE, 1, b"\0\0" + b"\0\0\0\1" + b"\0\1\xff", "invalid start byte"),
         (SASL_HANDSHAKE, 1, b"\0\0" + b"\0\0\0\1" + b"\0\7few", "the body ends too early"),
+        (SASL_HANDSHAKE, 1, b"\0\0" + b"\0\0\0\1" + b"\0\7\xe2\x82", "the body ends too early"),
+        (METADATA, 9, bytes(4) + b"\x01" + b"\x81\x80\x02" + bytes(32_768), "cluster_id of 32768 bytes"),
         (METADATA, 9, bytes(4) + b"\xff\xff\xff\xff\xff\x7f", "a varint of more than 5 bytes"),
     ],
 )
 def test_a_response_that_cannot_be_is_refused_with_the_reason(key: int, version: int, body: bytes, why: str) -> None:
+    """A length is compared with the bytes that are left, and with the longest string, before anything is decoded, as
+    Kafka's clients do: "string field clusterId had invalid length 32768".
+    """
     head = bytes(4) + (b"\0" if version == 9 else b"")
     with pytest.raises(CorruptMessage, match=why):
         schema_codec(key, version).decode_response(head + body)
 
 
-def test_what_has_no_layout_is_asked_by_kio() -> None:
-    header = header_of(42, 2)
-    request = build_entity(load_request_schema(42, 2), {"groups_names": ["g"]})
-    assert schema_codec(42, 2).encode_request(header, {"groups_names": ["g"]}) == encode_request(header, request)
+def test_an_api_or_a_version_without_a_schema_is_encoded_by_kio() -> None:
+    header = header_of(DELETE_TOPICS, 4)
+    request = build_entity(load_request_schema(DELETE_TOPICS, 4), {"topic_names": ["t"]})
+    encoded = schema_codec(DELETE_TOPICS, 4).encode_request(header, {"topic_names": ["t"]})
+    assert encoded == encode_request(header, request)
     newer = build_entity(load_response_schema(METADATA, 13), {})
     _, entity = schema_codec(METADATA, 13).decode_response(frame_of(METADATA, 13, newer))
     assert entity == newer

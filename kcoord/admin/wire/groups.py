@@ -19,7 +19,7 @@ from kcoord.admin.wire.brokers import ApiRequest, ApiResponse, Brokers, error_of
 from kcoord.admin.wire.coordinators import Coordinators, GroupQuery, Groups
 from kcoord.admin.wire.descriptions import classic_group, consumer_group, share_group, streams_group
 from kcoord.errors import ErrorCode
-from kcoord.protocol.schema.message_readers import columns_of
+from kcoord.protocol.schema.columns import columns_of
 
 Piggyback = Sequence[GroupQuery[Any]]
 

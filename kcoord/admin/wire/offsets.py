@@ -11,7 +11,7 @@ from kcoord.admin.wire.apis import DESCRIBE_SHARE_GROUP_OFFSETS, OFFSET_FETCH
 from kcoord.admin.wire.brokers import ApiResponse
 from kcoord.admin.wire.coordinators import Coordinators, GroupQuery, Groups
 from kcoord.errors import ErrorCode
-from kcoord.protocol.schema.message_readers import columns_of
+from kcoord.protocol.schema.columns import columns_of
 
 BATCHED_SINCE: Final = 8  # OffsetFetch (KIP-709)
 GROUPS_PER_REQUEST: Final = 100

@@ -5,7 +5,7 @@ scan               reads a range in pieces: its batches, their checksums, their 
 transactions       finds out how the transaction of a batch ended
 locate             finds where each record's key and value lie in the decompressed bytes
 byte_columns       reads numbers and texts at many positions of a byte buffer at once
-fields             reads the fields of a layout (offsets_log.record_schemas) from many records at once
+fields             reads the fields of a schema (offsets_log.record_schemas) from many records at once
 records            the records to decode, as columns
 commits            decodes commits by NumPy
 groups             decodes all other records one by one: they are few

@@ -1,6 +1,6 @@
 """Decodes OffsetCommit records to rows of `commits`: each field of all records of a version at once.
 
-The layouts are those of `offsets_log.record_schemas`. A record that does not have the regular form of its version is
+The schemas are those of `offsets_log.record_schemas`. A record that does not have the regular form of its version is
 read alone, by `offsets_log.record_codec`, which accepts all that is allowed; what that refuses is rejected with its
 reason.
 """
@@ -14,12 +14,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kcoord.offsets_log.record_codec import UnreadableRecord, read_key, read_value
-from kcoord.offsets_log.record_schemas import INTEGERS, LEGACY_OFFSET_COMMIT, OFFSET_COMMIT, default_of
+from kcoord.offsets_log.record_schemas import LEGACY_OFFSET_COMMIT, OFFSET_COMMIT, default_of
 from kcoord.pipeline.decoding.byte_columns import Cursor, Flags, Integers
 from kcoord.pipeline.decoding.fields import UUID_BYTES, Column, Spans, read_fields
 from kcoord.pipeline.decoding.records import Records, source_columns, source_row, time_of, times
 from kcoord.pipeline.decoding.rejected import Rejection, rejected_record
 from kcoord.pipeline.schemas import COMMITS, TABLES
+from kcoord.protocol.schema.notation import INTEGERS
 
 COMMIT_TYPES: Final = (OFFSET_COMMIT, LEGACY_OFFSET_COMMIT)
 """The record types of commits. Their keys differ only in the type's number."""

@@ -25,12 +25,12 @@ from kcoord.offsets_log.record_schemas import (
     CONSUMER_SUBSCRIPTION,
     GROUP_METADATA,
     RECORD_TYPES,
-    RecordSchema,
 )
 from kcoord.pipeline.decoding.byte_columns import Integers
 from kcoord.pipeline.decoding.records import Records, source_row, time_of
 from kcoord.pipeline.decoding.rejected import Rejection, rejected_record
 from kcoord.pipeline.schemas import GENERATIONS, GROUP_EVENTS, TABLES
+from kcoord.protocol.schema.notation import Schema
 
 _CONSUMER: Final = "consumer"
 _VERSION: Final = struct.Struct(">h")
@@ -132,7 +132,7 @@ def _assignment(content: bytes) -> Row | None:
     return {"version": version, "assigned": values["assignedPartitions"], "user_data": values["userData"]}
 
 
-def _read_embedded(layout: RecordSchema, content: bytes) -> tuple[int, Values | None]:
+def _read_embedded(schema: Schema, content: bytes) -> tuple[int, Values | None]:
     """Reads the bytes that consumers wrote, and their version; returns None for bytes that are not in their format.
 
     Each version begins as the one before, so that a newer one is read as the newest that is known (ConsumerProtocol).
@@ -140,11 +140,11 @@ def _read_embedded(layout: RecordSchema, content: bytes) -> tuple[int, Values | 
     if len(content) < _VERSION.size:
         return -1, None
     version: int = _VERSION.unpack_from(content)[0]
-    newest = layout.versions[-1]
+    newest = schema.versions[-1]
     if version > newest:
         content = _VERSION.pack(newest) + content[_VERSION.size :]
     try:
-        return version, read_versioned(layout, content, what="a consumer's bytes")[1]
+        return version, read_versioned(schema, content, what="a consumer's bytes")[1]
     except UnreadableRecord:
         return version, None
 

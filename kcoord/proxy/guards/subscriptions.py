@@ -13,25 +13,28 @@ from typing import Any, Final
 from kcoord.broker.names import why_invalid
 from kcoord.protocol.frames import CorruptMessage
 from kcoord.protocol.schema.message_readers import body_reader
-from kcoord.protocol.schema.messages import parse_fields
+from kcoord.protocol.schema.notation import Schema
 
 _VERSION: Final = Struct(">h")
 _NEWEST: Final = 3
 _CONSUMER: Final = "consumer"
 
-_TOPICS: Final = parse_fields("""
+_TOPICS: Final = Schema("""
     topics []string
     user_data bytes?
     """)
-_OWNED: Final = parse_fields("""
+_OWNED: Final = Schema(
+    """
     owned_partitions [] since 1
         topic string
         partitions []int32
     generation_id int32 since 2
     rack_id string? since 3
-    """)
-_read_topics: Final = body_reader(_TOPICS, 0, is_flexible=False)
-_read_owned: Final = {version: body_reader(_OWNED, version, is_flexible=False) for version in range(1, _NEWEST + 1)}
+    """,
+    versions=range(1, _NEWEST + 1),
+)
+_read_topics: Final = body_reader(_TOPICS, 0)
+_read_owned: Final = {version: body_reader(_OWNED, version) for version in _OWNED.versions}
 
 
 def why_unfit(join: Any) -> str | None:

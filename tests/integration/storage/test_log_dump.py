@@ -11,7 +11,6 @@ import pytest
 from click.testing import CliRunner
 from hypothesis import given, seed, settings
 
-from kcoord.offsets_log.record_codec import write_key, write_value
 from kcoord.offsets_log.record_schemas import RECORD_TYPES
 from kcoord.protocol.records.record import Record, write_batch
 from kcoord.testing.kafka import KafkaCluster
@@ -21,6 +20,7 @@ from tests.storage.record_segments import SEGMENT as GOLDEN
 from tests.support.logs.compacted import compacted
 from tests.support.logs.kafka_dump import Batch, dumped_batches, printed_batches
 from tests.support.logs.log_dump_scene import SETTINGS, LogScene
+from tests.support.logs.record_writers import write_key, write_value
 from tests.support.logs.schema_values import values_of
 
 SEGMENT = "00000000000000000000.log"

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from kcoord.groups.records import GroupDeleted, GroupStored, OffsetDeleted, OffsetsStored, StoredMember
 from kcoord.groups.records import Record as Fact
 from kcoord.offsets_log.pending_batches import Pending, add_fact
-from kcoord.offsets_log.record_codec import write_key, write_value, write_versioned
 from kcoord.offsets_log.record_schemas import CONSUMER_SUBSCRIPTION, RECORD_TYPES
 from kcoord.pipeline.decoding.decode import decode_records
 from kcoord.pipeline.decoding.records import Source, records_of_messages
@@ -20,6 +19,7 @@ from kcoord.protocol.records.compression import Codec
 from kcoord.protocol.records.record import Record, read_records, write_batch
 from tests.storage.record_segments import FOLDER, PRINTED, SEGMENT
 from tests.support.logs.kafka_dump import printed_batches
+from tests.support.logs.record_writers import write_key, write_value, write_versioned
 from tests.support.logs.schema_values import TEXTS, values_of
 from tests.support.pipeline.expected_rows import Row, comparable, decoded, expected_rows, expected_rows_of_dump, moment
 from tests.support.pipeline.segment_files import AT_MS, batch, commit, in_a_row, tombstone, write_segment

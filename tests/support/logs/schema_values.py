@@ -4,21 +4,22 @@ from typing import Any, Final
 
 from hypothesis import strategies as st
 
-from kcoord.offsets_log.record_schemas import INTEGERS, RECORD_TYPES, Field, Fields, RecordSchema, default_of
+from kcoord.offsets_log.record_schemas import RECORD_TYPES, default_of
+from kcoord.protocol.schema.notation import INTEGERS, Field, Fields, Schema
 
 TEXTS: Final = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 _BITS: Final = {"b": 8, "h": 16, "i": 32, "q": 64}
 
-LAYOUTS: Final = [
+SCHEMAS: Final = [
     *((f"key-{each.name}", each.key) for each in RECORD_TYPES.values()),
     *((f"value-{each.name}", each.value) for each in RECORD_TYPES.values()),
 ]
-EVERY_VERSION: Final = [(name, layout, version) for name, layout in LAYOUTS for version in layout.versions]
+EVERY_VERSION: Final = [(name, schema, version) for name, schema in SCHEMAS for version in schema.versions]
 
 
-def values_of(layout: RecordSchema, version: int) -> st.SearchStrategy[dict[str, Any]]:
+def values_of(schema: Schema, version: int) -> st.SearchStrategy[dict[str, Any]]:
     """Draws every field of the schema; those that the version lacks have their defaults."""
-    return _struct(layout.fields, version)
+    return _struct(schema.fields, version)
 
 
 def _struct(fields: Fields, version: int) -> st.SearchStrategy[dict[str, Any]]:
@@ -29,15 +30,15 @@ def _field(field: Field, version: int) -> st.SearchStrategy[Any]:
     if not field.is_in(version):
         return st.just(default_of(field))
     strategy = _plain(field, version)
-    return st.none() | strategy if field.nullable else strategy
+    return st.none() | strategy if field.is_nullable(version) else strategy
 
 
 def _plain(field: Field, version: int) -> st.SearchStrategy[Any]:
-    if field.type.startswith("[]"):
-        element = Field(field.name, field.type.removeprefix("[]"), field.fields)
+    if field.is_array:
+        element = field._replace(is_array=False)
         return st.lists(_plain(element, version), max_size=3).map(tuple)
     match field.type:
-        case "struct":
+        case "{}":
             return _struct(field.fields, version)
         case "string":
             return TEXTS

@@ -4,10 +4,10 @@ import struct
 from pathlib import Path
 from typing import Any
 
-from kcoord.offsets_log.record_codec import write_key, write_value
 from kcoord.protocol.records.batch import read_header
 from kcoord.protocol.records.compression import Codec
 from kcoord.protocol.records.record import NO_PRODUCER, ProducerStamp, Record, write_batch
+from tests.support.logs.record_writers import write_key, write_value
 
 AT_MS = 1_790_000_000_000
 ABORT, COMMIT = 0, 1
