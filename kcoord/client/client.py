@@ -8,6 +8,7 @@ from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, NoReturn, Self, TypeVar
 
+from kcoord.api_keys import ApiKey
 from kcoord.client.client_codec import CodecFactory, kio_codec
 from kcoord.client.connect_errors import (
     CannotConnect,
@@ -29,7 +30,6 @@ __all__ = ["Client", "Disconnected"]
 
 Read = TypeVar("Read")
 
-_PRODUCE, _API_VERSIONS = 0, 18
 _TLS_ALERT: Final = b"\x15\x03"
 """The first bytes of a TLS alert. As the length of a frame they would mean 350 MB: no first response is so long."""
 _MAX_RESPONSE_BYTES: Final = 256 * 1024 * 1024
@@ -41,7 +41,7 @@ _RECV_BYTES: Final = 1 << 15
 
 
 class Client:
-    """`Client("127.0.0.1", 9092).ask(3, 12, topics=None)` asks for Metadata version 12.
+    """`Client("127.0.0.1", 9092).ask(ApiKey.METADATA, 12, topics=None)` asks for Metadata version 12.
 
     `codec` writes requests and reads responses; by default responses are kio's entities. With `security`, TLS and the
     login are done when the constructor returns. Failures are the errors of connect_errors. If the server closes the
@@ -96,7 +96,7 @@ class Client:
         )
         content = self._codec(api_key, api_version).encode_request(header, values)
         # Produce with acks=0 is the one request that is never answered.
-        if api_key != _PRODUCE or values.get("acks") != 0:
+        if api_key != ApiKey.PRODUCE or values.get("acks") != 0:
             self._awaited.append(self._correlation_id)
         self._send(content)
 
@@ -108,7 +108,7 @@ class Client:
         if awaited is not None and correlation_id != awaited:
             raise CorruptMessage(f"an answer to request {correlation_id}, where that to {awaited} was due")
         # ApiVersions is answered to every client, also by a listener that then requires a login.
-        self._is_accepted = self._is_accepted or api_key != _API_VERSIONS
+        self._is_accepted = self._is_accepted or api_key != ApiKey.API_VERSIONS
         return response
 
     def send_bytes(self, content: bytes) -> None:

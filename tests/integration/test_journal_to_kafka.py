@@ -17,6 +17,7 @@ from uuid import UUID
 import pytest
 from click.testing import CliRunner
 
+from kcoord.api_keys import ApiKey
 from kcoord.client.client import Client
 from kcoord.testing.embedded import EmbeddedCluster
 from kcoord.testing.kafka import KafkaCluster
@@ -29,7 +30,6 @@ from tests.integration.journal_groups import OTHER_TOPIC, GroupsOfAllKinds, line
 from tests.integration.log_dump_scene import TOPIC
 from tests.offsets_log.kafka_dump import Batch, dumped_batches, printed_batches
 
-LIST_GROUPS: Final = 16
 SETTINGS: Final = {"offsets.topic.num.partitions": "4"}
 FREQUENT_CHECKS: Final = {"offsets.retention.check.interval.ms": "200"}
 
@@ -199,7 +199,7 @@ def _latest_records(batches: list[Batch], key_type: str) -> list[tuple[dict[str,
 
 def _listed(bootstrap: str) -> set[str]:
     with Client(*address_of(bootstrap)) as client:
-        groups = client.ask(LIST_GROUPS, 5, states_filter=[], types_filter=[]).groups
+        groups = client.ask(ApiKey.LIST_GROUPS, 5, states_filter=[], types_filter=[]).groups
         return {group.group_id for group in groups}
 
 

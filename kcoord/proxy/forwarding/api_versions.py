@@ -14,11 +14,11 @@ from collections.abc import Mapping
 from struct import Struct, error
 from typing import Final
 
+from kcoord.api_keys import ApiKey
 from kcoord.errors import ErrorCode
 from kcoord.protocol.frames import CorruptMessage, framed
 from kcoord.protocol.varint import BadVarint, read_uvarint, uvarint
 
-API_VERSIONS: Final = 18
 NEWEST: Final = 4
 """The newest version whose answers are known here; a request of a newer one gets UNSUPPORTED_VERSION."""
 
@@ -44,7 +44,7 @@ def intersect_versions(frame: bytes, api_version: int, limits: Limits) -> bytes:
 
 def unsupported_version(correlation_id: int, newest: int) -> bytes:
     """Returns the answer, with its length, to an ApiVersions request of an unknown version."""
-    entries = _COUNT.pack(1) + _ENTRY.pack(API_VERSIONS, 0, newest)
+    entries = _COUNT.pack(1) + _ENTRY.pack(ApiKey.API_VERSIONS, 0, newest)
     return framed([_START.pack(correlation_id, ErrorCode.unsupported_version), entries])
 
 

@@ -1,8 +1,9 @@
 """Runs interceptors on one whole request, one after the other."""
 
 import logging
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
+from kcoord.api_keys import ApiKey
 from kcoord.exceptions import RemoteFailure
 from kcoord.protocol.frames import CorruptMessage, framed
 from kcoord.proxy.forwarding import api_versions
@@ -20,6 +21,8 @@ from kcoord.proxy.forwarding.routes import Route
 
 log = logging.getLogger("kcoord.proxy")
 
+_API_VERSIONS: Final = ApiKey.API_VERSIONS
+
 
 class Intercepted(NamedTuple):
     """The outcome of running the interceptors on a request."""
@@ -36,7 +39,7 @@ class Unanswerable(RemoteFailure):
 
 def intercept(client: ClientInfo, route: Route, request: Request) -> Intercepted:
     """Asks the interceptors in order until one answers or handles the request. Raises Unanswerable."""
-    if request.api_key == api_versions.API_VERSIONS and request.api_version > api_versions.NEWEST:
+    if request.api_key == _API_VERSIONS and request.api_version > api_versions.NEWEST:
         return Intercepted(
             Answer([api_versions.unsupported_version(request.correlation_id, api_versions.NEWEST)]), request
         )

@@ -24,6 +24,7 @@ from itertools import chain
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
+from kcoord.api_keys import ApiKey
 from kcoord.broker.cluster import Cluster
 from kcoord.errors import ErrorCode
 from kcoord.groups.offsets import fetching
@@ -159,16 +160,16 @@ def delete_groups(
 
 
 GUARDS: Final[Mapping[int, Guard]] = {
-    8: commit,
-    9: fetch_offsets,
-    11: members_guard(JoinReply(member_id="", error_code=_GROUP_DENIED)),
-    12: members_guard(HeartbeatReply(error_code=_GROUP_DENIED)),
-    13: members_guard(LeaveReply(error_code=_GROUP_DENIED)),
-    14: sync,
-    15: describe_groups,
-    16: list_groups,
-    42: delete_groups,
-    47: delete_offsets,
+    ApiKey.OFFSET_COMMIT: commit,
+    ApiKey.OFFSET_FETCH: fetch_offsets,
+    ApiKey.JOIN_GROUP: members_guard(JoinReply(member_id="", error_code=_GROUP_DENIED)),
+    ApiKey.HEARTBEAT: members_guard(HeartbeatReply(error_code=_GROUP_DENIED)),
+    ApiKey.LEAVE_GROUP: members_guard(LeaveReply(error_code=_GROUP_DENIED)),
+    ApiKey.SYNC_GROUP: sync,
+    ApiKey.DESCRIBE_GROUPS: describe_groups,
+    ApiKey.LIST_GROUPS: list_groups,
+    ApiKey.DELETE_GROUPS: delete_groups,
+    ApiKey.OFFSET_DELETE: delete_offsets,
 }
 """By API key."""
 

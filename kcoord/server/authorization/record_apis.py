@@ -17,6 +17,7 @@ from dataclasses import replace
 from typing import Final
 from uuid import UUID
 
+from kcoord.api_keys import ApiKey
 from kcoord.broker import producing
 from kcoord.broker.cluster import Cluster
 from kcoord.broker.log.partition_log import Refused
@@ -136,11 +137,11 @@ def init_producer_id(
 
 
 GUARDS: Final[Mapping[int, Guard]] = {
-    0: produce,
-    2: list_offsets,
-    21: delete_records,
-    22: init_producer_id,
-    23: offset_for_leader_epoch,
+    ApiKey.PRODUCE: produce,
+    ApiKey.LIST_OFFSETS: list_offsets,
+    ApiKey.DELETE_RECORDS: delete_records,
+    ApiKey.INIT_PRODUCER_ID: init_producer_id,
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: offset_for_leader_epoch,
 }
 """By API key."""
 
