@@ -21,6 +21,7 @@ from typing import Final, NamedTuple
 
 from kcoord.api_keys import ApiKey
 from kcoord.protocol.codec import known_versions
+from kcoord.protocol.tagged_fields import skip_tagged_fields
 from kcoord.protocol.varint import read_uvarint
 from kcoord.proxy.forwarding import fetch_scanner
 from kcoord.proxy.forwarding.api_versions import Limits
@@ -225,7 +226,7 @@ def wants_answer(buffer: bytes, position: int, end: int, api_version: int) -> bo
     try:
         position = _skip_string(buffer, position)
         if api_version >= _FIRST_FLEXIBLE_PRODUCE:
-            position = _skip_compact_string(buffer, _skip_tagged_fields(buffer, position))
+            position = _skip_compact_string(buffer, skip_tagged_fields(buffer, position))
         elif api_version >= _FIRST_TRANSACTIONAL_PRODUCE:
             position = _skip_string(buffer, position)
         if position + 2 > end:
@@ -243,12 +244,3 @@ def _skip_string(buffer: bytes, position: int) -> int:
 def _skip_compact_string(buffer: bytes, position: int) -> int:
     length, position = read_uvarint(buffer, position)
     return position + max(length - 1, 0)
-
-
-def _skip_tagged_fields(buffer: bytes, position: int) -> int:
-    count, position = read_uvarint(buffer, position)
-    for _ in range(count):
-        _, position = read_uvarint(buffer, position)
-        size, position = read_uvarint(buffer, position)
-        position += size
-    return position
