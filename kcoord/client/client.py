@@ -16,10 +16,10 @@ from kcoord.client.connect_errors import (
     NoAnswer,
     NotTls,
     Unreachable,
-    format_address,
     in_one_line,
 )
 from kcoord.client.security import Security
+from kcoord.endpoints import format_endpoint
 from kcoord.protocol.frames import BadFrame, CorruptMessage, FrameSplitter
 from kcoord.protocol.headers import RequestHeader
 
@@ -58,7 +58,7 @@ class Client:
         timeout: float = 30.0,
         codec: CodecFactory = kio_codec,
     ) -> None:
-        self.where = format_address(host, port)
+        self.where = format_endpoint(host, port)
         self._endpoint = (host, port)
         self._security = security
         self._client_id = client_id
@@ -262,7 +262,7 @@ class Client:
 
 
 def _connected(host: str, port: int, timeout: float) -> socket.socket:
-    where = in_one_line(format_address(host, port))
+    where = in_one_line(format_endpoint(host, port))
     try:
         connection = socket.create_connection((_encoded(host), port), timeout=timeout)
     except TimeoutError:

@@ -55,10 +55,6 @@ def settings_of(properties: Mapping[str, str], data_dir: Path | None) -> Setting
     return Settings.from_properties({"kcoord.log.bytes": str(_NO_LIMIT), **properties})
 
 
-def address(node: Node) -> str:
-    return f"[{node.host}]:{node.port}" if ":" in node.host else f"{node.host}:{node.port}"
-
-
 def bind(setup: Setup) -> list[socket.socket]:
     """Binds one listening socket per node, all of them or none."""
     if setup.port + setup.brokers - 1 > _LAST_PORT:

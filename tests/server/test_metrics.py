@@ -18,7 +18,7 @@ from kcoord.client.client import Client, Disconnected
 from kcoord.client.connect_errors import CannotConnect, LoginFailed
 from kcoord.client.secret import Secret
 from kcoord.client.security import Plain, Scram, Security
-from kcoord.metrics.listening import Endpoint, endpoint_of, format_endpoint, listen_on
+from kcoord.metrics.listening import Endpoint, endpoint_of, listen_on
 from kcoord.security.listener import Listener, Sasl
 from kcoord.security.users import Users
 from kcoord.server.metrics.metrics_source import instrumented
@@ -66,7 +66,7 @@ def counting(
         listener=listener,
     )
     listening = listen_on(Endpoint(host="127.0.0.1", port=0))
-    url = f"http://{format_endpoint(endpoint_of(listening))}"
+    url = f"http://{endpoint_of(listening)}"
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
