@@ -16,7 +16,6 @@ segment and when it changes: a broker rebuilds those that are missing.
 import logging
 import os
 import re
-from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
@@ -24,6 +23,7 @@ from uuid import UUID
 
 from kcoord.broker.log.producers import Producers
 from kcoord.broker.log.storage import Store
+from kcoord.protocol.uuids import format_uuid, parse_uuid
 from kcoord.storage.producer_snapshot import write_snapshot
 from kcoord.storage.segment_files import SegmentFile, SegmentFiles
 
@@ -73,7 +73,7 @@ class LogDir:
         return any(path.stat().st_size for path in self.folder.glob(f"*{SEGMENT}"))
 
     def write_topic_id(self, topic_id: UUID) -> None:
-        self._write(PARTITION_METADATA, f"version: 0\ntopic_id: {topic_id_text(topic_id)}".encode())
+        self._write(PARTITION_METADATA, f"version: 0\ntopic_id: {format_uuid(topic_id.bytes)}".encode())
 
     def open_segment(self, base_offset: int, size: int) -> SegmentFile:
         """Opens the store of an existing segment."""
@@ -199,22 +199,12 @@ def offset_of(path: Path) -> int:
     return int(path.name.partition(".")[0])
 
 
-def topic_id_text(topic_id: UUID) -> str:
-    """Formats an id as Kafka's Uuid.toString."""
-    return urlsafe_b64encode(topic_id.bytes).rstrip(b"=").decode()
-
-
-def topic_id_of(text: str) -> UUID:
-    """Parses an id in Kafka's format. Raises ValueError."""
-    return UUID(bytes=urlsafe_b64decode(text + "=="))
-
-
 def read_topic_id(folder: Path) -> UUID | None:
     """Returns the topic id in a log's folder; None if there is none that can be read."""
     try:
         lines = (folder / PARTITION_METADATA).read_text().splitlines()
         fields = dict(line.split(": ", 1) for line in lines if line)
-        return topic_id_of(fields["topic_id"])
+        return parse_uuid(fields["topic_id"])
     except (OSError, ValueError, KeyError):
         return None
 
