@@ -43,6 +43,8 @@ Through `kcoord proxy`:
 
     folder or file   what is in it
     errors           Kafka's error codes
+    api_keys         the keys of Kafka's APIs, and their names
+    endpoints        the host and port of a listener, as text
     exceptions       the four bases of our exceptions: corrupt data, remote failure, local failure, invalid input
     settings         what can be set, under Kafka's names
     java_properties  Java's properties files, as Java reads them

@@ -40,9 +40,9 @@ def metrics_url(listening: "socket | None") -> str | None:
     """Returns the URL that Prometheus scrapes; None without --metrics."""
     if listening is None:
         return None
-    from kcoord.metrics.listening import endpoint_of, format_endpoint
+    from kcoord.metrics.listening import endpoint_of
 
-    return f"http://{format_endpoint(endpoint_of(listening))}/metrics"
+    return f"http://{endpoint_of(listening)}/metrics"
 
 
 def _parse_endpoint(ctx: click.Context, parameter: click.Parameter, text: str | None) -> "Endpoint | None":

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from kcoord.api.contract import broker_api
-from kcoord.api.table import API_VERSIONS, SERVED, Api
+from kcoord.api.table import SERVED, Api
+from kcoord.api_keys import ApiKey
 from kcoord.errors import ErrorCode
 
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
@@ -68,7 +69,7 @@ def refuse_version() -> ApiVersionsReply:
     """Returns the reply to an ApiVersions request whose version is too new: UNSUPPORTED_VERSION with the versions of
     ApiVersions, to be encoded in version 0.
     """
-    return ApiVersionsReply(api_keys=(_range(SERVED[API_VERSIONS]),), error_code=ErrorCode.unsupported_version)
+    return ApiVersionsReply(api_keys=(_range(SERVED[ApiKey.API_VERSIONS]),), error_code=ErrorCode.unsupported_version)
 
 
 def _range(api: Api) -> ApiRange:

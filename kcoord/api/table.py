@@ -4,13 +4,14 @@ An API's file is imported when the API is first requested, so that a server star
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib import import_module
 from types import MappingProxyType, ModuleType
 from typing import Final
 
 from kcoord.api.contract import ApiModule
+from kcoord.api_keys import ApiKey
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,7 +20,7 @@ class Api:
     of its file in this folder.
     """
 
-    key: int
+    key: ApiKey
     name: str
     versions: range
     announced_from: int
@@ -43,60 +44,50 @@ def _module(file: str) -> ModuleType:
     return import_module(f"kcoord.api.{file}")
 
 
-def _api(key: int, name: str, first: int, last: int, file: str, *, announced_from: int | None = None) -> Api:
+def _api(key: ApiKey, first: int, last: int, *, announced_from: int | None = None) -> Api:
     return Api(
         key=key,
-        name=name,
+        name=key.title,
         versions=range(first, last + 1),
         announced_from=first if announced_from is None else announced_from,
-        file=file,
+        file=key.name.lower(),
     )
 
 
-def _group_api(key: int, name: str, first: int, last: int, file: str) -> Api:
-    versions = range(first, last + 1)
-    return Api(key=key, name=name, versions=versions, announced_from=first, file=file, is_group_api=True)
+def _group_api(key: ApiKey, first: int, last: int) -> Api:
+    return replace(_api(key, first, last), is_group_api=True)
 
-
-PRODUCE: Final = 0
-FETCH: Final = 1
-LIST_OFFSETS: Final = 2
-OFFSET_COMMIT: Final = 8
-FIND_COORDINATOR: Final = 10
-HEARTBEAT: Final = 12
-API_VERSIONS: Final = 18
-INIT_PRODUCER_ID: Final = 22
 
 _APIS: Final = (
     # Kafka 4 serves Produce from 3 on and announces 0: librdkafka takes a higher minimum for a broker that is too new
     # (KAFKA-18659).
-    _api(PRODUCE, "Produce", 3, 13, "produce", announced_from=0),
-    _api(FETCH, "Fetch", 4, 18, "fetch"),
-    _api(2, "ListOffsets", 1, 11, "list_offsets"),
-    _api(3, "Metadata", 0, 13, "metadata"),
-    _group_api(OFFSET_COMMIT, "OffsetCommit", 2, 10, "offset_commit"),
-    _group_api(9, "OffsetFetch", 1, 10, "offset_fetch"),
-    _api(FIND_COORDINATOR, "FindCoordinator", 0, 6, "find_coordinator"),
-    _group_api(11, "JoinGroup", 0, 9, "join_group"),
-    _group_api(HEARTBEAT, "Heartbeat", 0, 4, "heartbeat"),
-    _group_api(13, "LeaveGroup", 0, 5, "leave_group"),
-    _group_api(14, "SyncGroup", 0, 5, "sync_group"),
-    _group_api(15, "DescribeGroups", 0, 6, "describe_groups"),
-    _group_api(16, "ListGroups", 0, 5, "list_groups"),
-    _api(17, "SaslHandshake", 0, 1, "sasl_handshake"),
-    _api(API_VERSIONS, "ApiVersions", 0, 4, "api_versions"),
-    _api(19, "CreateTopics", 2, 7, "create_topics"),
-    _api(20, "DeleteTopics", 1, 6, "delete_topics"),
-    _api(21, "DeleteRecords", 0, 2, "delete_records"),
-    _api(INIT_PRODUCER_ID, "InitProducerId", 0, 5, "init_producer_id"),
-    _api(23, "OffsetForLeaderEpoch", 2, 4, "offset_for_leader_epoch"),
-    _api(32, "DescribeConfigs", 1, 4, "describe_configs"),
-    _api(36, "SaslAuthenticate", 0, 2, "sasl_authenticate"),
-    _api(37, "CreatePartitions", 0, 3, "create_partitions"),
-    _group_api(42, "DeleteGroups", 0, 2, "delete_groups"),
-    _api(44, "IncrementalAlterConfigs", 0, 1, "incremental_alter_configs"),
-    _group_api(47, "OffsetDelete", 0, 0, "offset_delete"),
-    _api(60, "DescribeCluster", 0, 2, "describe_cluster"),
+    _api(ApiKey.PRODUCE, 3, 13, announced_from=0),
+    _api(ApiKey.FETCH, 4, 18),
+    _api(ApiKey.LIST_OFFSETS, 1, 11),
+    _api(ApiKey.METADATA, 0, 13),
+    _group_api(ApiKey.OFFSET_COMMIT, 2, 10),
+    _group_api(ApiKey.OFFSET_FETCH, 1, 10),
+    _api(ApiKey.FIND_COORDINATOR, 0, 6),
+    _group_api(ApiKey.JOIN_GROUP, 0, 9),
+    _group_api(ApiKey.HEARTBEAT, 0, 4),
+    _group_api(ApiKey.LEAVE_GROUP, 0, 5),
+    _group_api(ApiKey.SYNC_GROUP, 0, 5),
+    _group_api(ApiKey.DESCRIBE_GROUPS, 0, 6),
+    _group_api(ApiKey.LIST_GROUPS, 0, 5),
+    _api(ApiKey.SASL_HANDSHAKE, 0, 1),
+    _api(ApiKey.API_VERSIONS, 0, 4),
+    _api(ApiKey.CREATE_TOPICS, 2, 7),
+    _api(ApiKey.DELETE_TOPICS, 1, 6),
+    _api(ApiKey.DELETE_RECORDS, 0, 2),
+    _api(ApiKey.INIT_PRODUCER_ID, 0, 5),
+    _api(ApiKey.OFFSET_FOR_LEADER_EPOCH, 2, 4),
+    _api(ApiKey.DESCRIBE_CONFIGS, 1, 4),
+    _api(ApiKey.SASL_AUTHENTICATE, 0, 2),
+    _api(ApiKey.CREATE_PARTITIONS, 0, 3),
+    _group_api(ApiKey.DELETE_GROUPS, 0, 2),
+    _api(ApiKey.INCREMENTAL_ALTER_CONFIGS, 0, 1),
+    _group_api(ApiKey.OFFSET_DELETE, 0, 0),
+    _api(ApiKey.DESCRIBE_CLUSTER, 0, 2),
 )
 
 SERVED: Final[Mapping[int, Api]] = MappingProxyType({api.key: api for api in _APIS})

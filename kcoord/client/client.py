@@ -8,6 +8,7 @@ from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, NoReturn, Self, TypeVar
 
+from kcoord.api_keys import ApiKey
 from kcoord.client.client_codec import CodecFactory, kio_codec
 from kcoord.client.connect_errors import (
     CannotConnect,
@@ -15,10 +16,10 @@ from kcoord.client.connect_errors import (
     NoAnswer,
     NotTls,
     Unreachable,
-    format_address,
     in_one_line,
 )
 from kcoord.client.security import Security
+from kcoord.endpoints import format_endpoint
 from kcoord.exceptions import CorruptData
 from kcoord.protocol.frames import CorruptMessage, FrameSplitter
 from kcoord.protocol.headers import RequestHeader
@@ -30,7 +31,6 @@ __all__ = ["Client", "Disconnected"]
 
 Read = TypeVar("Read")
 
-_PRODUCE, _API_VERSIONS = 0, 18
 _TLS_ALERT: Final = b"\x15\x03"
 """The first bytes of a TLS alert. As the length of a frame they would mean 350 MB: no first response is so long."""
 _MAX_RESPONSE_BYTES: Final = 256 * 1024 * 1024
@@ -60,7 +60,7 @@ class Client:
         timeout: float = 30.0,
         codec: CodecFactory = kio_codec,
     ) -> None:
-        self.where = format_address(host, port)
+        self.where = format_endpoint(host, port)
         self._endpoint = (host, port)
         self._security = security
         self._client_id = client_id
@@ -98,7 +98,7 @@ class Client:
         )
         content = self._codec(api_key, api_version).encode_request(header, values)
         # Produce with acks=0 is the one request that is never answered.
-        if api_key != _PRODUCE or values.get("acks") != 0:
+        if api_key != ApiKey.PRODUCE or values.get("acks") != 0:
             self._awaited.append(self._correlation_id)
         self._send(content)
 
@@ -112,7 +112,7 @@ class Client:
         if awaited is not None and correlation_id != awaited:
             raise CorruptMessage(f"an answer to request {correlation_id}, where that to {awaited} was due")
         # ApiVersions is answered to every client, also by a listener that then requires a login.
-        self._is_accepted = self._is_accepted or api_key != _API_VERSIONS
+        self._is_accepted = self._is_accepted or api_key != ApiKey.API_VERSIONS
         return response
 
     def send_bytes(self, content: bytes) -> None:
@@ -269,7 +269,7 @@ class Client:
 
 
 def _connected(host: str, port: int, timeout: float) -> socket.socket:
-    where = in_one_line(format_address(host, port))
+    where = in_one_line(format_endpoint(host, port))
     try:
         connection = socket.create_connection((_encoded(host), port), timeout=timeout)
     except TimeoutError:

@@ -35,11 +35,6 @@ class Disconnected(RemoteFailure, ConnectionResetError):
     """An error: the server closed the connection."""
 
 
-def format_address(host: str, port: int) -> str:
-    """Formats host:port, with brackets around an IPv6 address."""
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-
-
 def in_one_line(text: Any) -> str:
     """Makes text from a server safe to show: control characters are escaped, and it is cut to 300 characters."""
     start = str(text)[: _LONGEST_SHOWN + 1]  # The rest is not shown, so it must not cost anything.

@@ -11,15 +11,15 @@ from collections.abc import Callable, Generator, Mapping
 from dataclasses import replace
 from typing import Any, Final, NamedTuple, assert_never
 
+from kcoord.api_keys import ApiKey
 from kcoord.client import scram
 from kcoord.client.connect_errors import LoginFailed, in_one_line
 from kcoord.client.security import OAuthBearer, Plain, Sasl, Scram, Security
 from kcoord.errors import ErrorCode
 
-SASL_HANDSHAKE: Final = (17, 1)
-SASL_AUTHENTICATE: Final = 36
+SASL_HANDSHAKE: Final = (ApiKey.SASL_HANDSHAKE, 1)
 NEWEST_AUTHENTICATE: Final = 2
-API_VERSIONS: Final = (18, 0)  # Every broker answers it, before a login too.
+API_VERSIONS: Final = (ApiKey.API_VERSIONS, 0)  # Every broker answers it, before a login too.
 
 
 class LoginRequest(NamedTuple):
@@ -85,7 +85,7 @@ def _negotiate_version() -> Generator[LoginRequest, Any, int | None]:
     """Negotiates the version of SaslAuthenticate, before the login begins: Kafka knows version 2 since 2.5."""
     response = yield LoginRequest(*API_VERSIONS, {})
     for each in response.api_keys:
-        if each.api_key == SASL_AUTHENTICATE and each.min_version <= NEWEST_AUTHENTICATE:
+        if each.api_key == ApiKey.SASL_AUTHENTICATE and each.min_version <= NEWEST_AUTHENTICATE:
             return int(min(each.max_version, NEWEST_AUTHENTICATE))
     return None
 
@@ -129,7 +129,7 @@ class _SaslExchange:
         yield self._authenticate_request(message)
 
     def _authenticate_request(self, message: bytes) -> LoginRequest:
-        return LoginRequest(SASL_AUTHENTICATE, self._version, {"auth_bytes": message})
+        return LoginRequest(ApiKey.SASL_AUTHENTICATE, self._version, {"auth_bytes": message})
 
 
 def _plain_message(sasl: Plain) -> bytes:

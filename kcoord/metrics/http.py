@@ -18,7 +18,7 @@ from aiohttp import web
 
 from kcoord.metrics.collecting import Source, make_registry
 from kcoord.metrics.http_connection import REQUEST_TIMEOUT, BoundedConnections
-from kcoord.metrics.listening import endpoint_of, format_endpoint
+from kcoord.metrics.listening import endpoint_of
 from kcoord.metrics.pages import Pages
 
 log = logging.getLogger("kcoord.metrics")
@@ -51,7 +51,7 @@ class MetricsServer:
         assert self._runner.server is not None
         self._connections = BoundedConnections(self._runner.server, request_timeout=self._request_timeout)
         self._server = await asyncio.get_running_loop().create_server(self._connections, sock=self.listening)
-        log.info("metrics at=http://%s/metrics", format_endpoint(endpoint_of(self.listening)))
+        log.info("metrics at=http://%s/metrics", endpoint_of(self.listening))
         return self
 
     async def __aexit__(

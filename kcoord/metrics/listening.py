@@ -3,6 +3,7 @@
 import socket
 from dataclasses import dataclass
 
+from kcoord.endpoints import format_endpoint
 from kcoord.exceptions import LocalFailure
 
 
@@ -19,10 +20,8 @@ class Endpoint:
     host: str
     port: int
 
-
-def format_endpoint(endpoint: Endpoint) -> str:
-    """Formats host:port, with brackets around an IPv6 address."""
-    return f"[{endpoint.host}]:{endpoint.port}" if ":" in endpoint.host else f"{endpoint.host}:{endpoint.port}"
+    def __str__(self) -> str:
+        return format_endpoint(self.host, self.port)
 
 
 def endpoint_of(listening: socket.socket) -> Endpoint:
@@ -49,4 +48,4 @@ def listen_on(endpoint: Endpoint) -> socket.socket:
 
 
 def _failure(endpoint: Endpoint, error: OSError) -> CannotListen:
-    return CannotListen(f"cannot listen on {format_endpoint(endpoint)} for --metrics: {error.strerror or error}")
+    return CannotListen(f"cannot listen on {endpoint} for --metrics: {error.strerror or error}")

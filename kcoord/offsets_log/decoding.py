@@ -15,7 +15,6 @@ Runs of offsets in the common form take a fast path: `offset_runs`.
 
 from collections.abc import Callable, Iterator
 from itertools import compress
-from struct import Struct
 from typing import Final, NamedTuple
 from uuid import UUID
 
@@ -35,14 +34,11 @@ from kcoord.offsets_log import record_schemas
 from kcoord.offsets_log.offset_runs import OffsetRuns
 from kcoord.offsets_log.record_codec import UnreadableRecord, Values, read_key, read_value
 from kcoord.protocol.records.batch import Batch
+from kcoord.protocol.records.control_records import TRANSACTION_ENDS, ControlRecordType, read_control_type
 from kcoord.protocol.records.record import ensure_filled, plain_records, read_key_value
 
-_ABORT: Final = 0
-_COMMIT: Final = 1
 _NO_ID: Final = UUID(int=0)
 _STABLE: Final = 0  # MemberState.STABLE
-
-_MARKER: Final = Struct(">hh")  # Version and type.
 
 _FOREIGN_RECORDS: Final = {
     **dict.fromkeys((4, 7, 16), (GroupKind.CONSUMER, ForeignGroupPart.OTHER)),
@@ -123,12 +119,10 @@ class FactReader:
         plain, position = plain_records(batch), 0
         for _ in range(batch.header.record_count):
             key, _, position = read_key_value(plain, position)
-            if key is None or len(key) < _MARKER.size:
-                continue
-            _, outcome = _MARKER.unpack_from(key)
-            if outcome in (_ABORT, _COMMIT):
+            outcome = read_control_type(key)
+            if outcome in TRANSACTION_ENDS:
                 facts = self._pending.pop(batch.header.producer_id, [])
-                yield from facts if outcome == _COMMIT else []
+                yield from facts if outcome == ControlRecordType.COMMIT else []
 
     def _facts(self, batch: Batch) -> Iterator[Fact]:
         plain, position, left = plain_records(batch), 0, batch.header.record_count

@@ -8,7 +8,6 @@ The JSON of a batch and of a record has what kafka-dump-log prints of them, unde
 """
 
 import re
-import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from os import SEEK_END
@@ -30,13 +29,15 @@ from kcoord.protocol.records.batch import (
     step_sequence,
 )
 from kcoord.protocol.records.compression import Codec
+from kcoord.protocol.records.control_records import (
+    TRANSACTION_ENDS,
+    ControlRecordType,
+    read_control_type,
+    read_coordinator_epoch,
+)
 from kcoord.protocol.records.record import Record, read_records
 
-_MARKER_KEY: Final = struct.Struct(">hh")
-_MARKER_VALUE: Final = struct.Struct(">hi")
-_MARKERS: Final = (  # ControlRecordType
-    *("ABORT", "COMMIT", "LEADER_CHANGE", "SNAPSHOT_HEADER", "SNAPSHOT_FOOTER", "KRAFT_VERSION", "KRAFT_VOTERS"),
-)
+_CONTROL_TYPES: Final = {each.value: each.name for each in ControlRecordType}
 _OFFSETS_FOLDER: Final = re.compile(r"__consumer_offsets-\d+")
 
 
@@ -267,14 +268,13 @@ def _decode(record: Record) -> tuple[Json, Json]:
 
 def _marker(record: Record) -> Json:
     """Decodes a control record: how a transaction ended, and under which coordinator epoch."""
-    key, value = record.key or b"", record.value or b""
-    if len(key) < _MARKER_KEY.size:
-        return {"type": "none", **_raw(key)}
-    number = _MARKER_KEY.unpack_from(key)[1]
-    name = _MARKERS[number] if 0 <= number < len(_MARKERS) else f"UNKNOWN ({number})"
-    if name in ("ABORT", "COMMIT") and len(value) >= _MARKER_VALUE.size:
-        return {"type": name, "coordinatorEpoch": _MARKER_VALUE.unpack_from(value)[1]}
-    return {"type": name, **_raw(value)}
+    number, epoch = read_control_type(record.key), read_coordinator_epoch(record.value)
+    if number is None:
+        return {"type": "none", **_raw(record.key or b"")}
+    name = _CONTROL_TYPES.get(number, f"UNKNOWN ({number})")
+    if number in TRANSACTION_ENDS and epoch is not None:
+        return {"type": name, "coordinatorEpoch": epoch}
+    return {"type": name, **_raw(record.value or b"")}
 
 
 def _raw(content: bytes | None) -> Json:

@@ -20,6 +20,7 @@ from kcoord.offsets_log.record_schemas import (
     default_of,
 )
 from kcoord.protocol.schema.notation import Field, Fields, Schema
+from kcoord.protocol.uuids import format_uuid
 
 Json = Any
 _Format = Callable[[Any], Json]
@@ -98,7 +99,7 @@ def _unless_null(show: _Format) -> _Format:
 
 
 def _uuid_json(value: UUID) -> Json:
-    return base64.urlsafe_b64encode(value.bytes).decode().rstrip("=")
+    return format_uuid(value.bytes)
 
 
 def _as_it_is(value: Any) -> Json:

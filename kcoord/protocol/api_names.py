@@ -5,6 +5,8 @@ from typing import Final
 
 from kio.schema.index import api_key_map
 
+from kcoord.api_keys import ApiKey
+
 UNKNOWN: Final = "unknown"
 
 
@@ -12,5 +14,4 @@ UNKNOWN: Final = "unknown"
 def api_name(api_key: int) -> str:
     """Returns Kafka's name of an API, such as "ListOffsets" for 2. All APIs newer than kio share the name "unknown", as
     there may be any number of them."""
-    path = api_key_map.get(api_key)
-    return "".join(word.capitalize() for word in path.split("_")) if path else UNKNOWN
+    return ApiKey(api_key).title if api_key in api_key_map else UNKNOWN

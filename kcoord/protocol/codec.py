@@ -8,6 +8,7 @@ from kio.index import load_request_schema, load_response_schema
 from kio.schema.index import api_key_map, schema_name_map
 from kio.static.constants import EntityType
 
+from kcoord.api_keys import ApiKey
 from kcoord.protocol.encode import SplitWriter, Write, compiled_writer, split_writer
 from kcoord.protocol.frames import frame_pieces, framed
 from kcoord.protocol.headers import (
@@ -28,8 +29,6 @@ from kcoord.protocol.validate import (
     compiled_validator,
 )
 
-API_VERSIONS: Final = 18
-
 MAX_REQUEST_ELEMENTS: Final = 100_000
 """The array elements that one request may hold in all: a frame of empty strings must not become gigabytes
 of objects.
@@ -49,7 +48,7 @@ class Codec:
         self.request_header_version = 2 if self._request_type.__flexible__ else 1
         # ApiVersions answers with header version 0 for ever: its client does not know yet what the server speaks
         # (KIP-511).
-        has_tags = self._response_type.__flexible__ and api_key != API_VERSIONS
+        has_tags = self._response_type.__flexible__ and api_key != ApiKey.API_VERSIONS
         self.response_header_version = 1 if has_tags else 0
 
     @cached_property

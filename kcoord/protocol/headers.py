@@ -4,11 +4,13 @@ from struct import Struct, error
 from typing import Final, NamedTuple
 
 from kcoord.protocol.frames import CorruptMessage
-from kcoord.protocol.varint import BadVarint, read_uvarint
+from kcoord.protocol.tagged_fields import skip_tagged_fields
+from kcoord.protocol.varint import BadVarint
 
 _FIXED: Final = Struct(">hhi")
 _LENGTH: Final = Struct(">h")
 CORRELATION_ID: Final = Struct(">i")
+_LONG_FIELD: Final = "a tagged field longer than its header"
 
 
 class RequestHeader(NamedTuple):
@@ -37,9 +39,11 @@ def read_request_header(frame: bytes, header_version: int) -> tuple[RequestHeade
         api_key, api_version, correlation_id = _FIXED.unpack_from(frame)
         client_id, position = _read_client_id(frame) if header_version >= 1 else (None, _FIXED.size)
         if header_version >= 2:
-            position = _skip_tagged_fields(frame, position)
+            position = skip_tagged_fields(frame, position)
     except (BadVarint, IndexError, error):
         raise CorruptMessage("the request header ends too early") from None
+    if position > len(frame):
+        raise CorruptMessage(_LONG_FIELD)
     return RequestHeader(api_key, api_version, correlation_id, client_id), position
 
 
@@ -57,9 +61,12 @@ def read_response_header(frame: bytes, header_version: int) -> tuple[int, int]:
     CorruptMessage."""
     try:
         (correlation_id,) = CORRELATION_ID.unpack_from(frame)
-        return correlation_id, _skip_tagged_fields(frame, 4) if header_version >= 1 else 4
+        position = skip_tagged_fields(frame, 4) if header_version >= 1 else 4
     except (BadVarint, IndexError, error):
         raise CorruptMessage("the response header ends too early") from None
+    if position > len(frame):
+        raise CorruptMessage(_LONG_FIELD)
+    return correlation_id, position
 
 
 def write_response_header(correlation_id: int, header_version: int) -> bytes:
@@ -76,16 +83,3 @@ def _read_client_id(frame: bytes) -> tuple[str | None, int]:
         raise CorruptMessage("a client id longer than its frame")
     # As Kafka does, malformed text is read with replacement characters: a client id is a label, not a name.
     return frame[start : start + length].decode(errors="replace"), start + length
-
-
-def _skip_tagged_fields(frame: bytes, position: int) -> int:
-    if frame[position] == 0:
-        return position + 1
-    count, position = read_uvarint(frame, position)
-    for _ in range(count):
-        _, position = read_uvarint(frame, position)
-        size, position = read_uvarint(frame, position)
-        position += size
-    if position > len(frame):
-        raise CorruptMessage("a tagged field longer than its header")
-    return position

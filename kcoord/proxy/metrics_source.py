@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import AbstractAsyncContextManager, nullcontext
 
+from kcoord.api_keys import ApiKey
 from kcoord.metrics import catalogue
 from kcoord.metrics.catalogue import Family, Sample
 from kcoord.metrics.http import MetricsServer
@@ -19,7 +20,7 @@ from kcoord.proxy.local.runtime import LocalRuntime
 from kcoord.proxy.local.wiring import local_coordination
 from kcoord.proxy.main import InterceptorFactory
 from kcoord.proxy.metrics import ProxyCounters
-from kcoord.proxy.observing.commit_counter import OFFSET_COMMIT, CommitCounter
+from kcoord.proxy.observing.commit_counter import CommitCounter
 from kcoord.proxy.observing.observed_group import Cause
 from kcoord.proxy.proxy import Proxy
 from kcoord.security.refusals import Refusal
@@ -144,4 +145,4 @@ class ProxySource:
         commits = self._metrics.commits
         yield Sample(catalogue.COMMITTED, commits.offsets)
         for error, count in commits.errors.items():
-            yield Sample(catalogue.PROXY_GROUP_ERRORS, count, (api_name(OFFSET_COMMIT), error))
+            yield Sample(catalogue.PROXY_GROUP_ERRORS, count, (api_name(ApiKey.OFFSET_COMMIT), error))

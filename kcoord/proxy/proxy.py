@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 from weakref import WeakKeyDictionary
 
+from kcoord.api_keys import ApiKey
 from kcoord.client.connect_errors import CannotConnect
 from kcoord.protocol.headers import RequestHeader, read_request_start
 from kcoord.proxy.brokers.api_versions_cache import ApiVersionsCache
@@ -19,7 +20,7 @@ from kcoord.proxy.forwarding.addresses import Brokers, Changes
 from kcoord.proxy.forwarding.downstream_connection import DownstreamConnection
 from kcoord.proxy.forwarding.endpoints import Endpoint
 from kcoord.proxy.forwarding.interceptors import Interceptor, MetricsSink
-from kcoord.proxy.forwarding.routes import SASL_AUTHENTICATE, SASL_HANDSHAKE, Routes
+from kcoord.proxy.forwarding.routes import Routes
 from kcoord.proxy.forwarding.upstream_connection import UpstreamConnection
 from kcoord.proxy.listeners import BOOTSTRAP, Listeners
 from kcoord.proxy.no_metrics import NoMetrics
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("kcoord.proxy")
 
-_LOGINS: Final = frozenset({SASL_HANDSHAKE, SASL_AUTHENTICATE})
+_LOGINS: Final = frozenset({ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE})
 _SWEEPS_PER_IDLE: Final = 2
 _DESCRIPTORS_PER_CLIENT: Final = 2  # its own connection, and the one to a broker
 

@@ -29,11 +29,12 @@ from collections.abc import Callable, Collection
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
+from kcoord.api_keys import ApiKey
 from kcoord.client import scram
 from kcoord.client.connect_errors import in_one_line
 from kcoord.client.secret import Secret
 from kcoord.errors import ErrorCode
-from kcoord.protocol.codec import API_VERSIONS, codec, decode_request
+from kcoord.protocol.codec import codec, decode_request
 from kcoord.protocol.frames import CorruptMessage, frame_pieces
 from kcoord.protocol.headers import RequestHeader, read_request_start
 from kcoord.security.refusals import Refusal, Refused
@@ -41,8 +42,6 @@ from kcoord.security.sasl_replies import (
     AUTHENTICATE_VERSIONS,
     HANDSHAKE_ILLEGAL_STATE,
     HANDSHAKE_VERSIONS,
-    SASL_AUTHENTICATE,
-    SASL_HANDSHAKE,
     AuthenticateReply,
     HandshakeReply,
 )
@@ -155,10 +154,10 @@ class Login:
     def _begin(self, frame: bytes) -> Outcome:
         start = read_request_start(frame)
         match start.api_key:
-            case key if key == API_VERSIONS and self._api_versions_count < _MAX_API_VERSIONS:
+            case ApiKey.API_VERSIONS if self._api_versions_count < _MAX_API_VERSIONS:
                 self._api_versions_count += 1
                 return AnswerApiVersions()
-            case key if key == SASL_HANDSHAKE and start.api_version in HANDSHAKE_VERSIONS:
+            case ApiKey.SASL_HANDSHAKE if start.api_version in HANDSHAKE_VERSIONS:
                 return self._select_mechanism(
                     start, decode_request(frame, start.api_key, start.api_version)[1].mechanism
                 )
@@ -182,10 +181,10 @@ class Login:
         if self._is_raw:
             return self._on_message(frame)
         header = read_request_start(frame)
-        if header.api_key == SASL_HANDSHAKE and header.api_version in HANDSHAKE_VERSIONS:
+        if header.api_key == ApiKey.SASL_HANDSHAKE and header.api_version in HANDSHAKE_VERSIONS:
             illegal_state = _answer(header, HANDSHAKE_ILLEGAL_STATE)
             return self._refuse(Refusal.BEFORE_LOGIN, "a second SaslHandshake", illegal_state)
-        if header.api_key != SASL_AUTHENTICATE or header.api_version not in AUTHENTICATE_VERSIONS:
+        if header.api_key != ApiKey.SASL_AUTHENTICATE or header.api_version not in AUTHENTICATE_VERSIONS:
             return self._refuse(Refusal.BEFORE_LOGIN, _describe(header))
         self._header, entity = decode_request(frame, header.api_key, header.api_version)
         return self._on_message(bytes(entity.auth_bytes))

@@ -5,8 +5,6 @@ from typing import Final
 
 from kcoord.errors import ErrorCode
 
-SASL_HANDSHAKE: Final = 17
-SASL_AUTHENTICATE: Final = 36
 HANDSHAKE_VERSIONS: Final = range(2)
 AUTHENTICATE_VERSIONS: Final = range(3)
 

@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
 
 from kcoord.broker.cluster import NodeId
+from kcoord.endpoints import format_endpoint
 from kcoord.server.clock import now_ms
 from kcoord.server.cluster_runtime import ClusterRuntime
 from kcoord.server.connection.connection import Connection
@@ -17,7 +18,7 @@ from kcoord.server.fast_path.caching_connection import CachingConnection
 from kcoord.server.fast_path.client_session import ClientSession
 from kcoord.server.listener.acceptor import Acceptor, OnAccept
 from kcoord.server.preloading import preload_server
-from kcoord.server.setup import Setup, address, bind, close_all, make_cluster
+from kcoord.server.setup import Setup, bind, close_all, make_cluster
 
 if TYPE_CHECKING:
     from kcoord.server.authorization.permissions import Authorizer
@@ -50,7 +51,7 @@ class Runtime(ClusterRuntime):
     @property
     def bootstrap(self) -> str:
         """The addresses of all nodes as clients' bootstrap.servers: host:port, separated by commas."""
-        return ",".join(address(node) for node in self.cluster.nodes.values())
+        return ",".join(format_endpoint(node.host, node.port) for node in self.cluster.nodes.values())
 
     async def __aenter__(self) -> Self:
         await super().__aenter__()

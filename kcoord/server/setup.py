@@ -3,7 +3,6 @@
 import logging
 import os
 import socket
-from base64 import urlsafe_b64encode
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -14,6 +13,7 @@ from kcoord.broker.cluster import OFFSETS_TOPIC, Cluster, Node, NodeId, RequestC
 from kcoord.broker.log.storage import EphemeralStorage
 from kcoord.errors import ErrorCode
 from kcoord.exceptions import LocalFailure
+from kcoord.protocol.uuids import format_uuid
 from kcoord.server.listener.descriptors import descriptor_limit, files_for_records
 from kcoord.settings import Settings
 
@@ -53,11 +53,6 @@ def settings_of(properties: Mapping[str, str], data_dir: Path | None) -> Setting
         return Settings.from_properties(properties)
     # The default limit is for records that end with the process. A data dir is limited by its disk.
     return Settings.from_properties({"kcoord.log.bytes": str(_NO_LIMIT), **properties})
-
-
-def address(node: Node) -> str:
-    """Formats the node's address as host:port."""
-    return f"[{node.host}]:{node.port}" if ":" in node.host else f"{node.host}:{node.port}"
 
 
 def bind(setup: Setup) -> list[socket.socket]:
@@ -183,8 +178,8 @@ def _topic_exists(cluster: Cluster, name: str, partitions: int | None) -> bool:
 
 
 def _fresh_cluster_id() -> str:
-    """Returns 22 characters, as Kafka's cluster ids have: 16 bytes in URL-safe base64."""
-    return urlsafe_b64encode(os.urandom(16)).rstrip(b"=").decode()
+    """Returns an id of 22 characters, as Kafka makes them."""
+    return format_uuid(os.urandom(16))
 
 
 def fresh_session_id() -> int:

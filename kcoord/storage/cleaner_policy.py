@@ -30,7 +30,6 @@ have gone before.
 
 from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass, field
-from struct import Struct
 from typing import Final
 
 from kcoord.errors import ErrorCode
@@ -44,12 +43,10 @@ from kcoord.protocol.records.batch import (
     without_records,
 )
 from kcoord.protocol.records.compression import Codec, compress
+from kcoord.protocol.records.control_records import TRANSACTION_ENDS, ControlRecordType, read_control_type
 from kcoord.protocol.records.record import ensure_filled, plain_records, wrong_record_size
 from kcoord.protocol.varint import BadVarint, read_uvarint, read_varlong, write_varint
 
-_MARKER_KEY: Final = Struct(">hh")
-_ABORT: Final = 0
-_COMMIT: Final = 1
 _NEVER: Final = 2**63 - 1
 _BUCKET_BITS: Final = 8
 
@@ -103,10 +100,10 @@ class LastRecords:
 
     def _end_transaction(self, batch: Batch) -> None:
         kind = _marker_kind(batch)
-        if kind not in (_ABORT, _COMMIT) or batch.header.producer_id not in self._open:
+        if kind not in TRANSACTION_ENDS or batch.header.producer_id not in self._open:
             return
         ended = self._open.pop(batch.header.producer_id)
-        if kind == _COMMIT:
+        if kind == ControlRecordType.COMMIT:
             # Kafka retains the record with the higher offset, whichever was committed later.
             for key, offset in ended.offsets.items():
                 self._offsets[key] = max(offset, self._offsets.get(key, -1))
@@ -181,8 +178,7 @@ def _emptied(header: BatchHeader, *, is_last: bool) -> bytes:
 def _marker_kind(batch: Batch) -> int | None:
     """Returns the type of the marker in a control batch; None if a broker's cleaner has emptied the batch."""
     for _, _, _, key, _ in _iter_records(plain_records(batch), batch.header.record_count):
-        if key is not None and len(key) >= _MARKER_KEY.size:
-            kind: int = _MARKER_KEY.unpack_from(key)[1]
+        if (kind := read_control_type(key)) is not None:
             return kind
     return None
 

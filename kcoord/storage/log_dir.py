@@ -16,7 +16,6 @@ segment and when it changes: a broker rebuilds those that are missing.
 import logging
 import os
 import re
-from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
@@ -24,6 +23,7 @@ from uuid import UUID
 
 from kcoord.broker.log.producers import Producers
 from kcoord.broker.log.storage import Store
+from kcoord.protocol.uuids import format_uuid, parse_uuid
 from kcoord.storage.producer_snapshot import write_snapshot
 from kcoord.storage.segment_files import SegmentFile, SegmentFiles
 
@@ -76,7 +76,7 @@ class LogDir:
 
     def write_topic_id(self, topic_id: UUID) -> None:
         """Writes `partition.metadata`, which has the topic's id."""
-        self._write(PARTITION_METADATA, f"version: 0\ntopic_id: {topic_id_text(topic_id)}".encode())
+        self._write(PARTITION_METADATA, f"version: 0\ntopic_id: {format_uuid(topic_id.bytes)}".encode())
 
     def open_segment(self, base_offset: int, size: int) -> SegmentFile:
         """Opens the file of an existing segment, which has `size` bytes."""
@@ -206,22 +206,12 @@ def offset_of(path: Path) -> int:
     return int(path.name.partition(".")[0])
 
 
-def topic_id_text(topic_id: UUID) -> str:
-    """Formats a topic id as Kafka does (Uuid.toString): 22 characters of base64."""
-    return urlsafe_b64encode(topic_id.bytes).rstrip(b"=").decode()
-
-
-def topic_id_of(text: str) -> UUID:
-    """Parses a topic id in Kafka's format, 22 characters of base64. Raises ValueError."""
-    return UUID(bytes=urlsafe_b64decode(text + "=="))
-
-
 def read_topic_id(folder: Path) -> UUID | None:
     """Reads the topic id in a log's folder from `partition.metadata`; None if there is none that can be read."""
     try:
         lines = (folder / PARTITION_METADATA).read_text().splitlines()
         fields = dict(line.split(": ", 1) for line in lines if line)
-        return topic_id_of(fields["topic_id"])
+        return parse_uuid(fields["topic_id"])
     except (OSError, ValueError, KeyError):
         return None
 

@@ -20,7 +20,7 @@ from uuid import UUID
 
 from kcoord.broker.log.storage import StoredTopic
 from kcoord.exceptions import CorruptData
-from kcoord.storage.log_dir import topic_id_of, topic_id_text
+from kcoord.protocol.uuids import format_uuid, parse_uuid
 from kcoord.storage.segment_files import SegmentFile, SegmentFiles
 
 log = logging.getLogger("kcoord.storage")
@@ -64,7 +64,7 @@ class TopicsFile:
         OSError."""
         stored = _read(self._path) if self.exists else StoredState()
         content = _lines(_FORMAT, {"producer_ids": stored.producer_ids}, *map(_topic_line, stored.topics.values()))
-        content += _lines(*({"deleted": topic_id_text(topic_id)} for topic_id in stored.deleted))
+        content += _lines(*({"deleted": format_uuid(topic_id.bytes)} for topic_id in stored.deleted))
         self._files.filesystem.write_atomically(self._path, content)
         self._store = SegmentFile(self._files, self._path, size=len(content))
         return stored
@@ -80,7 +80,7 @@ class TopicsFile:
 
     def forget_topic(self, topic_id: UUID) -> None:
         """Appends a line by which this topic is deleted. Raises OSError."""
-        self._store.append(_lines({"deleted": topic_id_text(topic_id)}))
+        self._store.append(_lines({"deleted": format_uuid(topic_id.bytes)}))
 
     def persist_producer_ids(self, end: int) -> None:
         """Appends a line by which all producer ids below `end` may have been handed out. Raises OSError."""
@@ -109,14 +109,14 @@ def _apply(stored: StoredState, line: dict[str, Any], *, is_first: bool) -> None
         case {"topic": name}:
             topic = StoredTopic(
                 name=str(name),
-                topic_id=topic_id_of(line["id"]),
+                topic_id=parse_uuid(line["id"]),
                 replicas=tuple(tuple(map(int, nodes)) for nodes in line["replicas"]),
                 overrides={str(key): str(value) for key, value in line["configs"].items()},
             )
             stored.topics[topic.topic_id] = topic
         case {"deleted": topic_id}:
-            stored.topics.pop(topic_id_of(topic_id), None)
-            stored.deleted.add(topic_id_of(topic_id))
+            stored.topics.pop(parse_uuid(topic_id), None)
+            stored.deleted.add(parse_uuid(topic_id))
         case {"producer_ids": end}:
             stored.producer_ids = int(end)
         case _:
@@ -126,7 +126,7 @@ def _apply(stored: StoredState, line: dict[str, Any], *, is_first: bool) -> None
 def _topic_line(topic: StoredTopic) -> dict[str, Any]:
     return {
         "topic": topic.name,
-        "id": topic_id_text(topic.topic_id),
+        "id": format_uuid(topic.topic_id.bytes),
         "replicas": topic.replicas,
         "configs": dict(topic.overrides),
     }

@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
+from kcoord.api_keys import ApiKey
 from kcoord.errors import ErrorCode
-from tests.support.conversation import HEARTBEAT, JOIN_GROUP, LEAVE_GROUP, SYNC_GROUP, Conversation, versions
+from tests.support.conversation import Conversation, versions
 from tests.support.groups.scene import Scene
 
 NONE = ErrorCode.none
@@ -15,7 +16,7 @@ SESSION = timedelta(seconds=10)
 
 def join(conversation: Conversation, version: int, **values: Any) -> Any:
     return conversation.ask(
-        JOIN_GROUP,
+        ApiKey.JOIN_GROUP,
         version,
         **{
             "group_id": "g",
@@ -37,7 +38,7 @@ def member_ids(scene: Scene) -> list[str]:
 
 
 @pytest.mark.fact("J-008")
-@pytest.mark.parametrize("version", versions(JOIN_GROUP))
+@pytest.mark.parametrize("version", versions(ApiKey.JOIN_GROUP))
 def test_a_join_that_is_refused_names_no_protocol(conversation: Conversation, version: int) -> None:
     response = join(conversation, version, member_id="stranger")
     assert response.error_code is ErrorCode.unknown_member_id
@@ -48,7 +49,7 @@ def test_a_join_that_is_refused_names_no_protocol(conversation: Conversation, ve
 
 
 @pytest.mark.fact("J-012")
-@pytest.mark.parametrize("version", versions(JOIN_GROUP, last=3))
+@pytest.mark.parametrize("version", versions(ApiKey.JOIN_GROUP, last=3))
 def test_up_to_version_3_new_members_are_let_in_at_once(conversation: Conversation, version: int) -> None:
     response = join(conversation, version)
     assert (response.error_code, response.generation_id) == (NONE, 1)
@@ -57,7 +58,7 @@ def test_up_to_version_3_new_members_are_let_in_at_once(conversation: Conversati
 
 
 @pytest.mark.fact("J-010")
-@pytest.mark.parametrize("version", versions(JOIN_GROUP, first=4))
+@pytest.mark.parametrize("version", versions(ApiKey.JOIN_GROUP, first=4))
 def test_from_version_4_on_new_members_are_given_an_id_first(conversation: Conversation, version: int) -> None:
     refused = join(conversation, version)
     assert refused.error_code is ErrorCode.member_id_required
@@ -67,7 +68,7 @@ def test_from_version_4_on_new_members_are_given_an_id_first(conversation: Conve
 
 
 @pytest.mark.fact("J-013")
-@pytest.mark.parametrize("version", versions(JOIN_GROUP, first=5))
+@pytest.mark.parametrize("version", versions(ApiKey.JOIN_GROUP, first=5))
 def test_from_version_5_on_members_may_be_static(conversation: Conversation, version: int) -> None:
     response = join(conversation, version, group_instance_id="i0")
     assert response.error_code is NONE
@@ -90,7 +91,7 @@ def test_version_0_has_no_rebalance_timeout_and_the_sessions_is_taken(conversati
 
 
 @pytest.mark.fact("J-058")
-@pytest.mark.parametrize("version", versions(JOIN_GROUP, first=8))
+@pytest.mark.parametrize("version", versions(ApiKey.JOIN_GROUP, first=8))
 @pytest.mark.parametrize("reason", [None, "", "x" * 10_000])
 def test_a_reason_changes_nothing(conversation: Conversation, version: int, reason: str | None) -> None:
     refused = join(conversation, version, reason=reason)
@@ -98,7 +99,7 @@ def test_a_reason_changes_nothing(conversation: Conversation, version: int, reas
     assert (response.error_code, response.generation_id) == (NONE, 1)
 
 
-@pytest.mark.parametrize("version", versions(JOIN_GROUP, first=5))
+@pytest.mark.parametrize("version", versions(ApiKey.JOIN_GROUP, first=5))
 def test_a_static_leader_that_comes_back_is_told_to_skip_its_plan_from_version_9_on(
     conversation: Conversation, version: int
 ) -> None:
@@ -116,13 +117,13 @@ def test_a_static_leader_that_comes_back_is_told_to_skip_its_plan_from_version_9
 
 
 @pytest.mark.fact("S-010", "S-018")
-@pytest.mark.parametrize("version", versions(SYNC_GROUP))
+@pytest.mark.parametrize("version", versions(ApiKey.SYNC_GROUP))
 def test_from_version_5_on_a_sync_names_the_protocol_and_so_does_the_answer(
     conversation: Conversation, version: int
 ) -> None:
     [member] = conversation.scene.completing_group(1)
     response = conversation.ask(
-        SYNC_GROUP,
+        ApiKey.SYNC_GROUP,
         version,
         group_id="g",
         generation_id=member.generation,
@@ -137,11 +138,11 @@ def test_from_version_5_on_a_sync_names_the_protocol_and_so_does_the_answer(
 
 
 @pytest.mark.fact("S-019")
-@pytest.mark.parametrize("version", versions(SYNC_GROUP))
+@pytest.mark.parametrize("version", versions(ApiKey.SYNC_GROUP))
 def test_a_sync_that_is_refused_names_no_protocol_and_assigns_nothing(conversation: Conversation, version: int) -> None:
     conversation.scene.stable_group(1)
     response = conversation.ask(
-        SYNC_GROUP,
+        ApiKey.SYNC_GROUP,
         version,
         group_id="g",
         generation_id=1,
@@ -159,11 +160,11 @@ def test_a_sync_that_is_refused_names_no_protocol_and_assigns_nothing(conversati
 
 
 @pytest.mark.fact("H-011")
-@pytest.mark.parametrize("version", versions(HEARTBEAT))
+@pytest.mark.parametrize("version", versions(ApiKey.HEARTBEAT))
 def test_from_version_3_on_a_heartbeat_has_an_instance_id(conversation: Conversation, version: int) -> None:
     _, other = conversation.scene.stable_group(2, static=True)
     response = conversation.ask(
-        HEARTBEAT,
+        ApiKey.HEARTBEAT,
         version,
         group_id="g",
         generation_id=other.generation,
@@ -177,26 +178,26 @@ def test_from_version_3_on_a_heartbeat_has_an_instance_id(conversation: Conversa
 
 
 @pytest.mark.fact("L-002", "L-020")
-@pytest.mark.parametrize("version", versions(LEAVE_GROUP, last=2))
+@pytest.mark.parametrize("version", versions(ApiKey.LEAVE_GROUP, last=2))
 @pytest.mark.parametrize("is_there", [False, True])
 def test_up_to_version_2_one_member_leaves_and_its_error_is_that_of_the_answer(
     conversation: Conversation, version: int, is_there: bool
 ) -> None:
     scene = conversation.scene
     members = scene.stable_group(2) if is_there else []
-    response = conversation.ask(LEAVE_GROUP, version, group_id="g", member_id="stranger")
+    response = conversation.ask(ApiKey.LEAVE_GROUP, version, group_id="g", member_id="stranger")
     assert response.error_code is ErrorCode.unknown_member_id
     for member in members:
-        response = conversation.ask(LEAVE_GROUP, version, group_id="g", member_id=member.member_id)
+        response = conversation.ask(ApiKey.LEAVE_GROUP, version, group_id="g", member_id=member.member_id)
         assert response.error_code is NONE
     assert (scene.state() == "Empty") == is_there
 
 
 @pytest.mark.fact("L-002", "L-020")
-@pytest.mark.parametrize("version", versions(LEAVE_GROUP, first=3))
+@pytest.mark.parametrize("version", versions(ApiKey.LEAVE_GROUP, first=3))
 def test_from_version_3_on_each_member_has_an_error_of_its_own(conversation: Conversation, version: int) -> None:
     leaving = [{"member_id": "m", "group_instance_id": None}, {"member_id": "", "group_instance_id": "i"}]
-    response = conversation.ask(LEAVE_GROUP, version, group_id="g", members=leaving)
+    response = conversation.ask(ApiKey.LEAVE_GROUP, version, group_id="g", members=leaving)
     assert response.error_code is NONE
     assert [(member.member_id, member.group_instance_id, member.error_code) for member in response.members] == [
         ("m", None, ErrorCode.unknown_member_id),
@@ -205,12 +206,12 @@ def test_from_version_3_on_each_member_has_an_error_of_its_own(conversation: Con
 
 
 @pytest.mark.fact("L-001")
-@pytest.mark.parametrize("version", versions(LEAVE_GROUP))
+@pytest.mark.parametrize("version", versions(ApiKey.LEAVE_GROUP))
 def test_what_is_wrong_with_the_group_is_the_error_of_the_answer_in_every_version(
     conversation: Conversation, version: int
 ) -> None:
     members = [{"member_id": "m", "group_instance_id": None}]
-    response = conversation.ask(LEAVE_GROUP, version, group_id="", member_id="m", members=members)
+    response = conversation.ask(ApiKey.LEAVE_GROUP, version, group_id="", member_id="m", members=members)
     assert response.error_code is ErrorCode.invalid_group_id
     assert getattr(response, "members", ()) == ()
 
@@ -219,5 +220,5 @@ def test_what_is_wrong_with_the_group_is_the_error_of_the_answer_in_every_versio
 def test_from_version_5_on_a_reason_may_be_given(conversation: Conversation) -> None:
     [member] = conversation.scene.stable_group(1)
     leaving = [{"member_id": member.member_id, "group_instance_id": None, "reason": "x" * 10_000}]
-    response = conversation.ask(LEAVE_GROUP, 5, group_id="g", members=leaving)
+    response = conversation.ask(ApiKey.LEAVE_GROUP, 5, group_id="g", members=leaving)
     assert [line.error_code for line in response.members] == [NONE]

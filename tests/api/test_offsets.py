@@ -6,9 +6,10 @@ from uuid import UUID
 
 import pytest
 
+from kcoord.api_keys import ApiKey
 from kcoord.errors import ErrorCode
 from kcoord.groups.records import OffsetsStored
-from tests.support.conversation import OFFSET_COMMIT, OFFSET_DELETE, OFFSET_FETCH, Conversation, versions
+from tests.support.conversation import Conversation, versions
 from tests.support.groups.scene import WALL_START_MS, Scene
 
 NONE = ErrorCode.none
@@ -24,7 +25,7 @@ def commit(conversation: Conversation, version: int, topic: str | UUID = "t", /,
     }
     named = {"name": topic, "topic_id": _id_of(conversation.scene, topic), "partitions": [line]}
     response = conversation.ask(
-        OFFSET_COMMIT,
+        ApiKey.OFFSET_COMMIT,
         version,
         **{
             "group_id": "g",
@@ -50,7 +51,7 @@ def _id_of(scene: Scene, topic: str | UUID) -> UUID:
 
 
 @pytest.mark.fact("O-003")
-@pytest.mark.parametrize("version", versions(OFFSET_COMMIT))
+@pytest.mark.parametrize("version", versions(ApiKey.OFFSET_COMMIT))
 def test_that_there_is_no_such_group_is_said_from_version_9_on(conversation: Conversation, version: int) -> None:
     error = commit(conversation, version, generation_id_or_member_epoch=1, member_id="m")
     assert error is (ErrorCode.group_id_not_found if version >= 9 else ErrorCode.illegal_generation)
@@ -58,7 +59,7 @@ def test_that_there_is_no_such_group_is_said_from_version_9_on(conversation: Con
 
 
 @pytest.mark.fact("O-012", "O-022")
-@pytest.mark.parametrize("version", versions(OFFSET_COMMIT))
+@pytest.mark.parametrize("version", versions(ApiKey.OFFSET_COMMIT))
 def test_an_offset_is_kept_with_its_epoch_from_version_6_on(conversation: Conversation, version: int) -> None:
     assert commit(conversation, version) is NONE
     committed = conversation.scene.offset()
@@ -67,14 +68,14 @@ def test_an_offset_is_kept_with_its_epoch_from_version_6_on(conversation: Conver
 
 
 @pytest.mark.fact("O-016")
-@pytest.mark.parametrize("version", versions(OFFSET_COMMIT))
+@pytest.mark.parametrize("version", versions(ApiKey.OFFSET_COMMIT))
 def test_no_text_is_the_empty_text(conversation: Conversation, version: int) -> None:
     assert commit(conversation, version, metadata=None) is NONE
     assert conversation.scene.offset().metadata == ""
 
 
 @pytest.mark.fact("O-017")
-@pytest.mark.parametrize("version", versions(OFFSET_COMMIT))
+@pytest.mark.parametrize("version", versions(ApiKey.OFFSET_COMMIT))
 def test_topics_are_named_up_to_version_9_and_told_by_their_id_from_10_on(
     conversation: Conversation, version: int
 ) -> None:
@@ -84,7 +85,7 @@ def test_topics_are_named_up_to_version_9_and_told_by_their_id_from_10_on(
 
 
 @pytest.mark.fact("O-023")
-@pytest.mark.parametrize("version", versions(OFFSET_COMMIT))
+@pytest.mark.parametrize("version", versions(ApiKey.OFFSET_COMMIT))
 def test_how_long_an_offset_is_kept_can_be_said_up_to_version_4(conversation: Conversation, version: int) -> None:
     commit(conversation, version, retention_time=timedelta(seconds=60))
     [record] = conversation.scene.records
@@ -93,7 +94,7 @@ def test_how_long_an_offset_is_kept_can_be_said_up_to_version_4(conversation: Co
 
 
 @pytest.mark.fact("O-023")
-@pytest.mark.parametrize("version", versions(OFFSET_COMMIT, last=4))
+@pytest.mark.parametrize("version", versions(ApiKey.OFFSET_COMMIT, last=4))
 def test_a_client_of_old_may_leave_open_how_long_an_offset_is_kept(conversation: Conversation, version: int) -> None:
     commit(conversation, version)
     [record] = conversation.scene.records
@@ -102,7 +103,7 @@ def test_a_client_of_old_may_leave_open_how_long_an_offset_is_kept(conversation:
 
 
 @pytest.mark.fact("O-009")
-@pytest.mark.parametrize("version", versions(OFFSET_COMMIT))
+@pytest.mark.parametrize("version", versions(ApiKey.OFFSET_COMMIT))
 def test_from_version_7_on_a_commit_has_an_instance_id(conversation: Conversation, version: int) -> None:
     _, other = conversation.scene.stable_group(2, static=True)
     error = commit(
@@ -119,11 +120,15 @@ def test_from_version_7_on_a_commit_has_an_instance_id(conversation: Conversatio
 
 
 @pytest.mark.fact("O-104")
-@pytest.mark.parametrize("version", versions(OFFSET_FETCH, last=7))
+@pytest.mark.parametrize("version", versions(ApiKey.OFFSET_FETCH, last=7))
 def test_up_to_version_7_one_group_is_asked_for(conversation: Conversation, version: int) -> None:
     conversation.scene.commit({("t", 0): 7}, leader_epoch=3, metadata="text")
     response = conversation.ask(
-        OFFSET_FETCH, version, group_id="g", topics=[{"name": "t", "partition_indexes": [0, 1]}], require_stable=True
+        ApiKey.OFFSET_FETCH,
+        version,
+        group_id="g",
+        topics=[{"name": "t", "partition_indexes": [0, 1]}],
+        require_stable=True,
     )
     [topic] = response.topics
     assert topic.name == "t"
@@ -138,12 +143,14 @@ def test_up_to_version_7_one_group_is_asked_for(conversation: Conversation, vers
 
 
 @pytest.mark.fact("O-103")
-@pytest.mark.parametrize("version", versions(OFFSET_FETCH, first=2))
+@pytest.mark.parametrize("version", versions(ApiKey.OFFSET_FETCH, first=2))
 def test_from_version_2_on_all_offsets_can_be_asked_for(conversation: Conversation, version: int) -> None:
     scene = conversation.scene
     scene.commit({("t", 0): 7, ("u", 1): 8})
     asked = [{"group_id": "g", "topics": None, "member_id": None, "member_epoch": -1}]
-    response = conversation.ask(OFFSET_FETCH, version, group_id="g", topics=None, groups=asked, require_stable=False)
+    response = conversation.ask(
+        ApiKey.OFFSET_FETCH, version, group_id="g", topics=None, groups=asked, require_stable=False
+    )
     topics = response.groups[0].topics if version >= 8 else response.topics
     names = [scene.topics.topic_name(topic.topic_id) if version >= 10 else topic.name for topic in topics]
     assert names == ["t", "u"]
@@ -151,11 +158,11 @@ def test_from_version_2_on_all_offsets_can_be_asked_for(conversation: Conversati
 
 
 @pytest.mark.fact("O-104")
-@pytest.mark.parametrize("version", versions(OFFSET_FETCH, last=7))
+@pytest.mark.parametrize("version", versions(ApiKey.OFFSET_FETCH, last=7))
 def test_an_error_of_the_group_is_that_of_the_answer_from_version_2_on(version: int) -> None:
     conversation = Conversation(Scene(owns=lambda group_id: False))
     asked = [{"name": "t", "partition_indexes": [0, 1]}]
-    response = conversation.ask(OFFSET_FETCH, version, group_id="g", topics=asked, require_stable=False)
+    response = conversation.ask(ApiKey.OFFSET_FETCH, version, group_id="g", topics=asked, require_stable=False)
     not_coordinator = ErrorCode.not_coordinator
     if version == 1:
         [topic] = response.topics
@@ -165,7 +172,7 @@ def test_an_error_of_the_group_is_that_of_the_answer_from_version_2_on(version: 
 
 
 @pytest.mark.fact("O-104", "O-108")
-@pytest.mark.parametrize("version", versions(OFFSET_FETCH, first=8))
+@pytest.mark.parametrize("version", versions(ApiKey.OFFSET_FETCH, first=8))
 def test_from_version_8_on_each_of_many_groups_has_an_error_of_its_own(version: int) -> None:
     scene = Scene(owns=lambda group_id: group_id != "elsewhere")
     scene.commit({("t", 0): 7})
@@ -173,7 +180,7 @@ def test_from_version_8_on_each_of_many_groups_has_an_error_of_its_own(version: 
     topics = [{"name": "t", "topic_id": topic_id, "partition_indexes": [0]}]
     group_ids = ["nobody's", "elsewhere", "g"]
     groups = [{"group_id": group_id, "topics": topics, "member_id": None, "member_epoch": -1} for group_id in group_ids]
-    response = Conversation(scene).ask(OFFSET_FETCH, version, groups=groups, require_stable=True)
+    response = Conversation(scene).ask(ApiKey.OFFSET_FETCH, version, groups=groups, require_stable=True)
     assert [group.group_id for group in response.groups] == group_ids
     assert [group.error_code for group in response.groups] == [NONE, ErrorCode.not_coordinator, NONE]
     offsets = [
@@ -188,7 +195,7 @@ def test_in_version_10_a_topic_id_that_is_unknown_is_an_error_of_its_partitions(
     topic_id = conversation.scene.topics.topic_id("t")
     topics = [{"topic_id": topic_id, "partition_indexes": [0]}, {"topic_id": UNKNOWN_ID, "partition_indexes": [0]}]
     groups = [{"group_id": "g", "topics": topics, "member_id": None, "member_epoch": -1}]
-    [group] = conversation.ask(OFFSET_FETCH, 10, groups=groups, require_stable=False).groups
+    [group] = conversation.ask(ApiKey.OFFSET_FETCH, 10, groups=groups, require_stable=False).groups
     assert group.error_code is NONE
     lines = [
         (topic.topic_id, line.committed_offset, line.error_code) for topic in group.topics for line in topic.partitions
@@ -203,11 +210,11 @@ def test_in_version_10_a_topic_id_that_is_unknown_is_an_error_of_its_partitions(
 def test_offsets_are_deleted_and_an_error_of_the_group_names_no_topic(conversation: Conversation) -> None:
     conversation.scene.commit({("t", 0): 7})
     topics = [{"name": "t", "partitions": [{"partition_index": 0}, {"partition_index": 9}]}]
-    response = conversation.ask(OFFSET_DELETE, 0, group_id="g", topics=topics)
+    response = conversation.ask(ApiKey.OFFSET_DELETE, 0, group_id="g", topics=topics)
     assert response.error_code is NONE
     assert [(line.partition_index, line.error_code) for line in response.topics[0].partitions] == [
         (9, ErrorCode.unknown_topic_or_partition),
         (0, NONE),
     ]
-    response = conversation.ask(OFFSET_DELETE, 0, group_id="", topics=topics)
+    response = conversation.ask(ApiKey.OFFSET_DELETE, 0, group_id="", topics=topics)
     assert (response.error_code, response.topics) == (ErrorCode.invalid_group_id, ())

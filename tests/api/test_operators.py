@@ -3,8 +3,9 @@
 import pytest
 
 from kcoord.api.table import SERVED
+from kcoord.api_keys import ApiKey
 from kcoord.errors import ErrorCode
-from tests.support.conversation import DELETE_GROUPS, DESCRIBE_GROUPS, LIST_GROUPS, Conversation, versions
+from tests.support.conversation import Conversation, versions
 
 NONE = ErrorCode.none
 NOT_ASKED_FOR = -(2**31)
@@ -33,7 +34,7 @@ def test_the_apis_of_classic_groups_are_served_in_the_versions_of_kafka() -> Non
 
 
 @pytest.mark.fact("A-002", "A-004")
-@pytest.mark.parametrize("version", versions(LIST_GROUPS))
+@pytest.mark.parametrize("version", versions(ApiKey.LIST_GROUPS))
 def test_groups_are_filtered_by_state_from_version_4_on_and_by_type_from_5_on(
     conversation: Conversation, version: int
 ) -> None:
@@ -41,7 +42,7 @@ def test_groups_are_filtered_by_state_from_version_4_on_and_by_type_from_5_on(
     conversation.scene.stable_group(1, group_id="stable")
 
     def listed(**filters: list[str]) -> set[str]:
-        response = conversation.ask(LIST_GROUPS, version, **{"states_filter": [], "types_filter": [], **filters})
+        response = conversation.ask(ApiKey.LIST_GROUPS, version, **{"states_filter": [], "types_filter": [], **filters})
         assert response.error_code is NONE
         return {group.group_id for group in response.groups}
 
@@ -53,10 +54,10 @@ def test_groups_are_filtered_by_state_from_version_4_on_and_by_type_from_5_on(
 
 
 @pytest.mark.fact("A-006")
-@pytest.mark.parametrize("version", versions(LIST_GROUPS))
+@pytest.mark.parametrize("version", versions(ApiKey.LIST_GROUPS))
 def test_the_state_is_listed_from_version_4_on_and_the_type_from_5_on(conversation: Conversation, version: int) -> None:
     conversation.scene.commit({("t", 0): 1})
-    [group] = conversation.ask(LIST_GROUPS, version, states_filter=[], types_filter=[]).groups
+    [group] = conversation.ask(ApiKey.LIST_GROUPS, version, states_filter=[], types_filter=[]).groups
     assert (group.group_id, group.protocol_type) == ("g", "")
     assert getattr(group, "group_state", None) == ("Empty" if version >= 4 else None)
     assert getattr(group, "group_type", None) == ("classic" if version >= 5 else None)
@@ -66,12 +67,12 @@ def test_the_state_is_listed_from_version_4_on_and_the_type_from_5_on(conversati
 
 
 @pytest.mark.fact("A-101", "A-102")
-@pytest.mark.parametrize("version", versions(DESCRIBE_GROUPS))
+@pytest.mark.parametrize("version", versions(ApiKey.DESCRIBE_GROUPS))
 @pytest.mark.parametrize("group_id", ["x", ""])
 def test_that_a_group_is_not_there_is_an_error_from_version_6_on(
     conversation: Conversation, version: int, group_id: str
 ) -> None:
-    [group] = conversation.ask(DESCRIBE_GROUPS, version, groups=[group_id]).groups
+    [group] = conversation.ask(ApiKey.DESCRIBE_GROUPS, version, groups=[group_id]).groups
     assert (group.group_id, group.group_state, group.members) == (group_id, "Dead", ())
     if version >= 6:
         assert group.error_code is ErrorCode.group_id_not_found
@@ -81,10 +82,10 @@ def test_that_a_group_is_not_there_is_an_error_from_version_6_on(
 
 
 @pytest.mark.fact("A-103")
-@pytest.mark.parametrize("version", versions(DESCRIBE_GROUPS))
+@pytest.mark.parametrize("version", versions(ApiKey.DESCRIBE_GROUPS))
 def test_a_stable_group_is_described_in_every_version(conversation: Conversation, version: int) -> None:
     [member] = conversation.scene.stable_group(1, static=True)
-    [group] = conversation.ask(DESCRIBE_GROUPS, version, groups=["g"]).groups
+    [group] = conversation.ask(ApiKey.DESCRIBE_GROUPS, version, groups=["g"]).groups
     assert (group.error_code, group.group_state) == (NONE, "Stable")
     assert (group.protocol_type, group.protocol_data) == ("consumer", "range")
     [shown] = group.members
@@ -94,14 +95,14 @@ def test_a_stable_group_is_described_in_every_version(conversation: Conversation
 
 
 @pytest.mark.fact("A-107")
-@pytest.mark.parametrize("version", versions(DESCRIBE_GROUPS, first=3))
+@pytest.mark.parametrize("version", versions(ApiKey.DESCRIBE_GROUPS, first=3))
 def test_what_may_be_done_is_told_if_asked_for_and_never_along_with_an_error(
     conversation: Conversation, version: int
 ) -> None:
     conversation.scene.stable_group(1)
     for is_asked in (False, True):
         response = conversation.ask(
-            DESCRIBE_GROUPS, version, groups=["g", "nope"], include_authorized_operations=is_asked
+            ApiKey.DESCRIBE_GROUPS, version, groups=["g", "nope"], include_authorized_operations=is_asked
         )
         there, missing = (group.authorized_operations for group in response.groups)
         assert (there == NOT_ASKED_FOR) == (not is_asked)
@@ -112,11 +113,11 @@ def test_what_may_be_done_is_told_if_asked_for_and_never_along_with_an_error(
 
 
 @pytest.mark.fact("A-209")
-@pytest.mark.parametrize("version", versions(DELETE_GROUPS))
+@pytest.mark.parametrize("version", versions(ApiKey.DELETE_GROUPS))
 def test_each_group_has_a_result_in_every_version(conversation: Conversation, version: int) -> None:
     conversation.scene.commit({("t", 0): 1}, group_id="good")
     conversation.scene.stable_group(1, group_id="busy")
-    response = conversation.ask(DELETE_GROUPS, version, groups_names=["busy", "good", "nope", "good"])
+    response = conversation.ask(ApiKey.DELETE_GROUPS, version, groups_names=["busy", "good", "nope", "good"])
     assert {result.group_id: result.error_code for result in response.results} == {
         "busy": ErrorCode.non_empty_group,
         "good": NONE,

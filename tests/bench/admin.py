@@ -31,6 +31,7 @@ from tempfile import TemporaryDirectory
 
 from confluent_kafka import Consumer, Producer
 
+from kcoord.api_keys import ApiKey
 from kcoord.client.client import Client
 from kcoord.errors import ErrorCode
 from kcoord.testing.jars import kafka_jvm
@@ -45,7 +46,6 @@ TOPIC, PARTITIONS, RECORDS = "bench-admin-topic", 20, 1000  # records of each pa
 GROUPS = [f"bench-group-{number:04}" for number in range(1000)]
 LIVE = "bench-group-live"
 IN_FLIGHT = 50
-OFFSET_COMMIT, FIND_COORDINATOR = 8, 10
 TIMEOUT = 900.0
 SLOW = 60.0  # a command that takes longer is run once
 SETTINGS = {"offsets.topic.num.partitions": "50", "group.initial.rebalance.delay.ms": "0"}
@@ -189,7 +189,7 @@ def _seed(broker: Running) -> None:
     left = producer.flush(60)
     assert not left, f"{left} records were not delivered"
     with Client(HOST, broker.port, timeout=60) as server:
-        server.ask(FIND_COORDINATOR, 4, key_type=0, coordinator_keys=["any"])  # this request creates the topic
+        server.ask(ApiKey.FIND_COORDINATOR, 4, key_type=0, coordinator_keys=["any"])  # this request creates the topic
         _commit(server)
 
 
@@ -206,8 +206,10 @@ def _commit(server: Client) -> None:
                 for each in range(PARTITIONS)
             ]
             topics = [{"name": TOPIC, "partitions": lines}]
-            server.send(OFFSET_COMMIT, 8, group_id=group, generation_id_or_member_epoch=-1, member_id="", topics=topics)
-        answers = [server.receive(OFFSET_COMMIT, 8) for _ in chunk]
+            server.send(
+                ApiKey.OFFSET_COMMIT, 8, group_id=group, generation_id_or_member_epoch=-1, member_id="", topics=topics
+            )
+        answers = [server.receive(ApiKey.OFFSET_COMMIT, 8) for _ in chunk]
         errors = [{line.error_code for topic in answer.topics for line in topic.partitions} for answer in answers]
         refused = [each for each, codes in zip(chunk, errors, strict=True) if codes != {ErrorCode.none}]
         if refused:

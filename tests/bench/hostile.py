@@ -28,6 +28,7 @@ from itertools import count
 from statistics import quantiles
 from typing import Any
 
+from kcoord.api_keys import ApiKey
 from kcoord.client.client import Client
 from kcoord.errors import ErrorCode
 from kcoord.protocol.records.batch import BatchHeader, assemble, read_header
@@ -47,7 +48,6 @@ QUIET_SECONDS = 30.0
 MINUTES = 10.0
 AFTERWARDS = 60.0  # sessions of what the attackers left behind end, and their memory with them
 MIB = 1024 * 1024
-PRODUCE, FETCH, LIST_OFFSETS, METADATA, JOIN, HEARTBEAT, SYNC = 0, 1, 2, 3, 11, 12, 14
 TOPIC, READ_SLOWLY = "hostile", "read-slowly"
 ATTACKER = "attacker"
 SETTINGS = {
@@ -130,7 +130,7 @@ class _Member:
 
     def heartbeat(self) -> ErrorCode:
         answer = self.client.ask(
-            HEARTBEAT, 4, group_id=self.group_id, generation_id=self.generation, member_id=self.member_id
+            ApiKey.HEARTBEAT, 4, group_id=self.group_id, generation_id=self.generation, member_id=self.member_id
         )
         return ErrorCode(answer.error_code)
 
@@ -146,12 +146,12 @@ def _honest_members(port: int) -> Iterator[_Honest]:
         }
         for group_id, members in clients.items():
             for each in members:
-                each.send(JOIN, 3, **_join(group_id, b"honest"))
+                each.send(ApiKey.JOIN_GROUP, 3, **_join(group_id, b"honest"))
         yield _Honest([_synced(group_id, members) for group_id, members in clients.items()])
 
 
 def _synced(group_id: str, clients: Sequence[Client]) -> list[_Member]:
-    answers = [each.receive(JOIN, 3) for each in clients]
+    answers = [each.receive(ApiKey.JOIN_GROUP, 3) for each in clients]
     members = [
         _Member(each, group_id, answer.member_id, answer.generation_id)
         for each, answer in zip(clients, answers, strict=True)
@@ -162,10 +162,15 @@ def _synced(group_id: str, clients: Sequence[Client]) -> list[_Member]:
     for each, answer in zip(members, answers, strict=True):
         given = plan if answer.leader == each.member_id else ()
         each.client.send(
-            SYNC, 3, group_id=group_id, generation_id=each.generation, member_id=each.member_id, assignments=given
+            ApiKey.SYNC_GROUP,
+            3,
+            group_id=group_id,
+            generation_id=each.generation,
+            member_id=each.member_id,
+            assignments=given,
         )
     for each in members:
-        if each.client.receive(SYNC, 3).error_code:
+        if each.client.receive(ApiKey.SYNC_GROUP, 3).error_code:
             raise RuntimeError(f"a member of {group_id} got no assignment")
     return members
 
@@ -221,7 +226,7 @@ def _bombs(port: int) -> Iterator[None]:
             _produce(attacker, batches[number % len(batches)])
             yield
             line = {"partition_index": 0, "timestamp": _now_ms() - 1, "current_leader_epoch": -1}
-            attacker.ask(LIST_OFFSETS, 7, topics=[{"name": TOPIC, "partitions": [line]}])
+            attacker.ask(ApiKey.LIST_OFFSETS, 7, topics=[{"name": TOPIC, "partitions": [line]}])
             yield
         time.sleep(0.3)
 
@@ -252,7 +257,7 @@ def _varint(number: int) -> bytes:
 
 def _produce(attacker: Client, batch: bytes, topic: str = TOPIC) -> None:
     data = [{"name": topic, "partition_data": [{"index": 0, "records": batch}]}]
-    attacker.ask(PRODUCE, 9, acks=-1, timeout=timedelta(seconds=5), topic_data=data)
+    attacker.ask(ApiKey.PRODUCE, 9, acks=-1, timeout=timedelta(seconds=5), topic_data=data)
 
 
 def _subscriptions(port: int) -> Iterator[None]:
@@ -261,7 +266,7 @@ def _subscriptions(port: int) -> Iterator[None]:
         with suppress(OSError, EOFError), ExitStack() as stack:
             for part in range(50):
                 attacker = stack.enter_context(Client(HOST, port, client_id=ATTACKER, timeout=60))
-                attacker.send(JOIN, 3, **_join(f"large-{number}-{part}", subscription))
+                attacker.send(ApiKey.JOIN_GROUP, 3, **_join(f"large-{number}-{part}", subscription))
                 yield
                 time.sleep(0.02)
             time.sleep(1)
@@ -273,7 +278,7 @@ def _hang_ups(port: int) -> Iterator[None]:
             raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             raw.sendall(struct.pack(">i", 1000) + bytes(number % 900))
         with Client(HOST, port, client_id=ATTACKER, timeout=60) as attacker:
-            attacker.send(METADATA, 12, topics=None)
+            attacker.send(ApiKey.METADATA, 12, topics=None)
         yield
         time.sleep(0.01)
 
@@ -287,7 +292,7 @@ def _slow_reader(port: int) -> Iterator[None]:
     while True:
         with suppress(OSError, EOFError), Client(HOST, port, client_id=ATTACKER, timeout=60) as attacker:
             for _ in range(20):
-                attacker.send(FETCH, 12, **wanted, topics=[{"topic": READ_SLOWLY, "partitions": [partition]}])
+                attacker.send(ApiKey.FETCH, 12, **wanted, topics=[{"topic": READ_SLOWLY, "partitions": [partition]}])
             for _ in range(30):
                 attacker._socket.recv(1024)
                 yield

@@ -19,6 +19,7 @@ from functools import partial
 from pathlib import Path
 from statistics import median
 
+from kcoord.api_keys import ApiKey
 from kcoord.broker.describe_cluster import offsets_partition
 from kcoord.client.client import Client
 from kcoord.errors import ErrorCode
@@ -31,7 +32,6 @@ ROUNDS = 3
 COUNTS = (100_000, 1_000_000)
 TOPIC, PARTITIONS = "bench-restart", 1000  # a commit of each for every group
 OFFSETS_PARTITIONS = 50
-OFFSET_COMMIT, OFFSET_FETCH, FIND_COORDINATOR = 8, 9, 10
 TIMEOUT = 120.0
 KCOORD, KAFKA = "kcoord", "Kafka"
 SETTINGS = {"offsets.topic.num.partitions": str(OFFSETS_PARTITIONS)}
@@ -95,7 +95,7 @@ def _folder() -> Iterator[Path]:
 
 def _commit(port: int, groups: Sequence[str]) -> None:
     with Client(HOST, port, timeout=TIMEOUT) as server:
-        server.ask(FIND_COORDINATOR, 4, key_type=0, coordinator_keys=["any"])  # this request creates the topic
+        server.ask(ApiKey.FIND_COORDINATOR, 4, key_type=0, coordinator_keys=["any"])  # this request creates the topic
         for number, group_id in enumerate(groups):
             lines = [
                 {"partition_index": each, "committed_offset": number * PARTITIONS + each, "committed_metadata": ""}
@@ -108,7 +108,7 @@ def _commit(port: int, groups: Sequence[str]) -> None:
 
 def _is_taken(server: Client, group_id: str, values: dict[str, object]) -> bool:
     """Commits, and returns whether that succeeded; the first commit creates the offsets topic."""
-    answer = server.ask(OFFSET_COMMIT, 8, group_id=group_id, **values)
+    answer = server.ask(ApiKey.OFFSET_COMMIT, 8, group_id=group_id, **values)
     errors = {line.error_code for topic in answer.topics for line in topic.partitions}
     return errors == {ErrorCode.none}
 
@@ -127,7 +127,7 @@ def _wait_for_offsets(server: Running, groups: Sequence[str]) -> float:
 
 def _has_offsets(server: Client, group_id: str) -> bool:
     topics = [{"name": TOPIC, "partition_indexes": [0, PARTITIONS - 1]}]
-    answer = server.ask(OFFSET_FETCH, 7, group_id=group_id, topics=topics)
+    answer = server.ask(ApiKey.OFFSET_FETCH, 7, group_id=group_id, topics=topics)
     if answer.error_code is not ErrorCode.none:
         return False
     offsets = [line.committed_offset for line in answer.topics[0].partitions]

@@ -8,6 +8,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 
+from kcoord.api_keys import ApiKey
 from kcoord.client.client import Client
 from kcoord.client.connect_errors import CannotConnect, Disconnected, NoAnswer, Unreachable
 from kcoord.client.secret import Secret
@@ -51,7 +52,7 @@ def test_an_answer_to_another_request_is_not_taken_for_that_to_ours() -> None:
         with accepted:
             accepted.sendall(b"\0\0\0\x0a" + (7).to_bytes(4) + bytes(6))
             with pytest.raises(CorruptMessage, match="an answer to request 7, where that to 1 was due"):
-                client.ask(18, 0)
+                client.ask(ApiKey.API_VERSIONS, 0)
 
 
 def test_a_length_that_would_fill_the_memory_is_refused_before_it_does() -> None:
@@ -60,7 +61,7 @@ def test_a_length_that_would_fill_the_memory_is_refused_before_it_does() -> None
         with accepted:
             accepted.sendall((1 << 30).to_bytes(4))
             with pytest.raises(BadFrame, match="a frame length of 1073741824, where 0 to 268435456 is allowed"):
-                client.ask(18, 0)
+                client.ask(ApiKey.API_VERSIONS, 0)
 
 
 def test_a_server_that_never_answers_is_given_up() -> None:
@@ -69,7 +70,7 @@ def test_a_server_that_never_answers_is_given_up() -> None:
         Client("127.0.0.1", port, timeout=0.05) as client,
         pytest.raises(NoAnswer) as caught,
     ):
-        client.ask(18, 0)
+        client.ask(ApiKey.API_VERSIONS, 0)
     assert str(caught.value) == f"127.0.0.1:{port} did not answer within 0.05 s"
 
 
@@ -77,7 +78,7 @@ def test_a_server_that_hangs_up_is_told_by_its_address() -> None:
     with listening() as (server, port), Client("127.0.0.1", port) as client:
         server.accept()[0].close()
         with pytest.raises(Disconnected) as caught:
-            client.ask(3, 12, topics=None)
+            client.ask(ApiKey.METADATA, 12, topics=None)
     assert str(caught.value) == f"127.0.0.1:{port} closed the connection"
 
 
@@ -124,7 +125,7 @@ def test_an_alert_of_tls_is_not_taken_for_a_frame_of_350_mb() -> None:
         with accepted:
             accepted.sendall(b"\x15\x03\x03\x00\x02\x02\x50")  # The connection stays open.
             with pytest.raises(Disconnected):
-                client.ask(3, 12, topics=None)
+                client.ask(ApiKey.METADATA, 12, topics=None)
 
 
 def test_a_server_that_hangs_up_on_everyone_gets_no_advice() -> None:
@@ -133,7 +134,7 @@ def test_a_server_that_hangs_up_on_everyone_gets_no_advice() -> None:
         server.accept()[0].close()
         server.close()  # The probe of the listener must find nobody.
         with client, pytest.raises(Disconnected) as caught:
-            client.ask(3, 12, topics=None)
+            client.ask(ApiKey.METADATA, 12, topics=None)
     assert str(caught.value) == f"127.0.0.1:{port} closed the connection without an answer; is it a Kafka broker?"
 
 
@@ -145,7 +146,7 @@ def test_an_http_server_that_waits_for_the_end_of_a_line_is_named() -> None:
         serving = threading.Thread(target=_serve_two, args=(server,))
         serving.start()
         with pytest.raises(CannotConnect, match="speaks HTTP, not Kafka's protocol"):
-            client.ask(18, 0)
+            client.ask(ApiKey.API_VERSIONS, 0)
         serving.join()
 
 
@@ -163,7 +164,7 @@ def test_an_http_server_that_answers_is_named() -> None:
         with accepted:
             accepted.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
             with pytest.raises(BadFrame, match="it speaks HTTP"):
-                client.ask(18, 0)
+                client.ask(ApiKey.API_VERSIONS, 0)
 
 
 def test_a_server_of_another_kind_is_told_when_it_answers_a_login() -> None:

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from kcoord.api_keys import ApiKey
 from kcoord.client import scram
 from kcoord.client.connect_errors import LoginFailed
 from kcoord.client.sasl import log_in
@@ -33,8 +34,8 @@ class Server:
         self._handshake = SimpleNamespace(error_code=handshake, mechanisms=mechanisms)
 
     def ask(self, api_key: int, api_version: int, **values: Any) -> Any:
-        if (api_key, api_version) == (18, 0):
-            spoken = {} if self._newest is None else {36: self._newest}
+        if (api_key, api_version) == (ApiKey.API_VERSIONS, 0):
+            spoken = {} if self._newest is None else {ApiKey.SASL_AUTHENTICATE: self._newest}
             return SimpleNamespace(
                 api_keys=[
                     SimpleNamespace(api_key=key, min_version=0, max_version=newest) for key, newest in spoken.items()
@@ -65,7 +66,7 @@ class ScramServer(Server):
         self._challenge = ""
 
     def ask(self, api_key: int, api_version: int, **values: Any) -> Any:
-        if api_key == 36:
+        if api_key == ApiKey.SASL_AUTHENTICATE:
             self._answers = [self._next(values["auth_bytes"].decode())]
         return super().ask(api_key, api_version, **values)
 

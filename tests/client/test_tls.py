@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from kcoord.api_keys import ApiKey
 from kcoord.client.client import Client
 from kcoord.client.connect_errors import CannotConnect, TlsFailed
 from kcoord.client.secret import Secret
@@ -60,7 +61,7 @@ def _greet(listening: socket.socket, context: ssl.SSLContext) -> None:
 
 def refusal(port: int, tls: Tls, host: str = "127.0.0.1") -> str:
     with pytest.raises(ConnectionError) as caught, Client(host, port, security=Security(tls=tls)) as client:
-        client.ask(18, 0)
+        client.ask(ApiKey.API_VERSIONS, 0)
     return str(caught.value)
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from kcoord.api_keys import ApiKey
 from kcoord.client.client import Client
 from kcoord.settings import Settings, known_settings
 
@@ -115,7 +116,7 @@ def test_serve_says_where_it_is_and_stops_when_it_is_told(how: signal.Signals, t
         assert ready["pid"] == process.pid
         host, port = ready["bootstrap"].split(",")[1].split(":")
         with Client(host, int(port)) as client:
-            metadata = client.ask(3, 12, topics=None)
+            metadata = client.ask(ApiKey.METADATA, 12, topics=None)
         assert (len(metadata.brokers), len(metadata.topics[0].partitions)) == (2, 4)
         assert metadata.cluster_id == ready["cluster_id"]
         os.kill(process.pid, how)

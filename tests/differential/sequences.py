@@ -5,10 +5,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from kcoord.api_keys import ApiKey
 from kcoord.protocol.records.compression import Codec
 from kcoord.protocol.records.record import Record, write_batch
-from tests.support.differential import pair as api
-from tests.support.differential.pair import names, session_id, topic_id
+from tests.support.differential.pair import session_id, topic_id
 from tests.support.differential.samples import (
     Records,
     an_hour_ago,
@@ -44,12 +44,12 @@ POLICIES: Final = ("delete", "compact", "compact,delete", "delete,delete", "shre
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    api_key: int
+    api_key: ApiKey
     version: int
     values: dict[str, Any]
 
     def __str__(self) -> str:
-        return f"{names[self.api_key]} version {self.version}: {self.values}"
+        return f"{self.api_key.title} version {self.version}: {self.values}"
 
 
 def make_sequence(seed: int, topics: Sequence[str], length: int) -> list[Step]:
@@ -109,40 +109,40 @@ class _Maker:
             }
             for topic in self.some_topics()
         ]
-        return self.make(api.CREATE_TOPICS, 2, 7, topics=new, validate_only=self.is_rare())
+        return self.make(ApiKey.CREATE_TOPICS, 2, 7, topics=new, validate_only=self.is_rare())
 
     def grow(self) -> Step:
         lines = [
             {"name": topic, "count": self.one_of(1, 2, 3, 4, 5), "assignments": None} for topic in self.some_topics()
         ]
-        return self.make(api.CREATE_PARTITIONS, 0, 3, topics=lines, validate_only=self.is_rare())
+        return self.make(ApiKey.CREATE_PARTITIONS, 0, 3, topics=lines, validate_only=self.is_rare())
 
     def delete(self) -> Step:
         topics = self.some_topics()
         by_id = [{"name": None, "topic_id": topic_id(topic)} for topic in topics]
         by_name = [{"name": topic, "topic_id": None} for topic in topics]
-        return self.make(api.DELETE_TOPICS, 1, 6, topics=self.one_of(by_id, by_name), topic_names=topics)
+        return self.make(ApiKey.DELETE_TOPICS, 1, 6, topics=self.one_of(by_id, by_name), topic_names=topics)
 
     def alter(self) -> Step:
         changes = [self.change() for _ in range(self.one_of(1, 2))]
         resources = [{"resource_type": 2, "resource_name": topic, "configs": changes} for topic in self.some_topics()]
-        return self.make(api.INCREMENTAL_ALTER_CONFIGS, 0, 1, resources=resources, validate_only=self.is_rare())
+        return self.make(ApiKey.INCREMENTAL_ALTER_CONFIGS, 0, 1, resources=resources, validate_only=self.is_rare())
 
     def describe(self) -> Step:
         resources = [
             {"resource_type": 2, "resource_name": topic, "configuration_keys": None} for topic in self.some_topics()
         ]
-        return self.make(api.DESCRIBE_CONFIGS, 1, 4, resources=resources, include_synonyms=self.is_rare())
+        return self.make(ApiKey.DESCRIBE_CONFIGS, 1, 4, resources=resources, include_synonyms=self.is_rare())
 
     def metadata(self) -> Step:
         asked = [{"name": topic, "topic_id": None} for topic in self.some_topics()]
-        return self.make(api.METADATA, 4, 13, topics=asked, allow_auto_topic_creation=False)
+        return self.make(ApiKey.METADATA, 4, 13, topics=asked, allow_auto_topic_creation=False)
 
     def produce(self) -> Step:
         data = [
             produced(topic, {index: self.records() for index in self.some_partitions()}) for topic in self.some_topics()
         ]
-        return self.make(api.PRODUCE, 3, 13, acks=self.one_of(-1, -1, 1, 1, 5), topic_data=data)
+        return self.make(ApiKey.PRODUCE, 3, 13, acks=self.one_of(-1, -1, 1, 1, 5), topic_data=data)
 
     def records(self) -> Records:
         good = batch(self.one_of(1, 2, 5), codec=self.one_of(*Codec), value_size=self.one_of(5, 50, 150))
@@ -156,14 +156,14 @@ class _Maker:
         return self.rng.choice(kinds)
 
     def fetch(self) -> Step:
-        return self.make(api.FETCH, 4, 18, **fetch(*self.fetched_topics(), **self.limits()))
+        return self.make(ApiKey.FETCH, 4, 18, **fetch(*self.fetched_topics(), **self.limits()))
 
     def fetch_in_session(self) -> Step:
         if self.epoch == 0 or self.is_rare():
             self.epoch = 1
             which = self.one_of(0, 0, session_id())
             values = fetch(*self.fetched_topics(), session_id=which, session_epoch=0, **self.limits())
-            return self.make(api.FETCH, 7, 18, **values)
+            return self.make(ApiKey.FETCH, 7, 18, **values)
         values = fetch(
             *(self.fetched_topics() if self.is_rare() else ()),
             session_id=session_id(),
@@ -174,7 +174,7 @@ class _Maker:
             **self.limits(),
         )
         self.epoch = self.one_of(*[self.epoch + 1] * 12, self.epoch, -1, 0)
-        return self.make(api.FETCH, 7, 18, **values)
+        return self.make(ApiKey.FETCH, 7, 18, **values)
 
     def fetched_topics(self) -> list[dict[str, Any]]:
         options = {
@@ -194,7 +194,7 @@ class _Maker:
             offsets_asked(topic, [self.one_of(*moments) for _ in range(self.one_of(1, 2, 4))])
             for topic in self.some_topics()
         ]
-        return self.make(api.LIST_OFFSETS, 1, 11, replica_id=-1, topics=asked)
+        return self.make(ApiKey.LIST_OFFSETS, 1, 11, replica_id=-1, topics=asked)
 
     def delete_records(self) -> Step:
         self.has_deleted_records = True  # afterwards Kafka's largest timestamp may be that of a deleted record
@@ -203,7 +203,7 @@ class _Maker:
             for index in self.some_partitions()
         ]
         topics = [{"name": topic, "partitions": lines} for topic in dict.fromkeys(self.some_topics())]
-        return self.make(api.DELETE_RECORDS, 0, 2, topics=topics)
+        return self.make(ApiKey.DELETE_RECORDS, 0, 2, topics=topics)
 
     def epoch_end(self) -> Step:
         lines = [
@@ -211,12 +211,12 @@ class _Maker:
             for index in self.some_partitions()
         ]
         topics = [{"topic": topic, "partitions": lines} for topic in dict.fromkeys(self.some_topics())]
-        return self.make(api.OFFSET_FOR_LEADER_EPOCH, 2, 4, topics=topics)
+        return self.make(ApiKey.OFFSET_FOR_LEADER_EPOCH, 2, 4, topics=topics)
 
     def init_producer(self) -> Step:
-        return self.make(api.INIT_PRODUCER_ID, 0, 5, transactional_id=None, producer_id=-1, producer_epoch=-1)
+        return self.make(ApiKey.INIT_PRODUCER_ID, 0, 5, transactional_id=None, producer_id=-1, producer_epoch=-1)
 
-    def make(self, api_key: int, first: int, last: int, **values: Any) -> Step:
+    def make(self, api_key: ApiKey, first: int, last: int, **values: Any) -> Step:
         return Step(api_key=api_key, version=self.rng.randint(first, last), values=values)
 
     def config(self) -> dict[str, Any]:

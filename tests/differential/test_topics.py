@@ -5,11 +5,8 @@ from typing import Any
 
 import pytest
 
+from kcoord.api_keys import ApiKey
 from tests.support.differential.pair import (
-    CREATE_PARTITIONS,
-    CREATE_TOPICS,
-    DELETE_TOPICS,
-    METADATA,
     Pair,
     topic_id,
     unknown_id,
@@ -20,43 +17,45 @@ from tests.support.differential.pair import (
 def test_a_topic_is_created_with_given_and_with_default_counts(pair: Pair) -> None:
     for version in versions(2, 7):
         given, default = pair.topic(f"given-{version}"), pair.topic(f"default-{version}")
-        pair.ask(CREATE_TOPICS, version, topics=[_topic(given, partitions=3)])
-        pair.ask(CREATE_TOPICS, version, topics=[_topic(default, partitions=-1, factor=-1)])
-        pair.ask(METADATA, 13, topics=[{"name": given}, {"name": default}], allow_auto_topic_creation=False)
+        pair.ask(ApiKey.CREATE_TOPICS, version, topics=[_topic(given, partitions=3)])
+        pair.ask(ApiKey.CREATE_TOPICS, version, topics=[_topic(default, partitions=-1, factor=-1)])
+        pair.ask(ApiKey.METADATA, 13, topics=[{"name": given}, {"name": default}], allow_auto_topic_creation=False)
 
 
 def test_validating_creates_nothing(pair: Pair) -> None:
     topic, present = pair.topic(), pair.topic("present")
     pair.create(present)
     for version in versions(2, 7):
-        pair.ask(CREATE_TOPICS, version, topics=[_topic(topic, partitions=2)], validate_only=True)
-        pair.ask(CREATE_TOPICS, version, topics=[_topic(present), _topic("bad name")], validate_only=True)
-        pair.ask(METADATA, 13, topics=[{"name": topic}], allow_auto_topic_creation=False)
+        pair.ask(ApiKey.CREATE_TOPICS, version, topics=[_topic(topic, partitions=2)], validate_only=True)
+        pair.ask(ApiKey.CREATE_TOPICS, version, topics=[_topic(present), _topic("bad name")], validate_only=True)
+        pair.ask(ApiKey.METADATA, 13, topics=[{"name": topic}], allow_auto_topic_creation=False)
 
 
 def test_a_topic_named_twice_is_not_created(pair: Pair) -> None:
     for version in versions(2, 7):
         twice, once = pair.topic(f"twice-{version}"), pair.topic(f"once-{version}")
-        pair.ask(CREATE_TOPICS, version, topics=[_topic(twice), _topic(once), _topic(twice, partitions=2)])
-        pair.ask(CREATE_TOPICS, version, topics=[_topic(once)])
-        pair.ask(METADATA, 13, topics=[{"name": twice}, {"name": once}], allow_auto_topic_creation=False)
+        pair.ask(ApiKey.CREATE_TOPICS, version, topics=[_topic(twice), _topic(once), _topic(twice, partitions=2)])
+        pair.ask(ApiKey.CREATE_TOPICS, version, topics=[_topic(once)])
+        pair.ask(ApiKey.METADATA, 13, topics=[{"name": twice}, {"name": once}], allow_auto_topic_creation=False)
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "a b", "a/b", "ü", "x" * 250, "a:b", "a\n", "__cluster_metadata"])
 def test_a_name_that_no_topic_may_have_is_refused(pair: Pair, name: str) -> None:
     for version in versions(2, 7):
-        pair.ask(CREATE_TOPICS, version, topics=[_topic(name)])
+        pair.ask(ApiKey.CREATE_TOPICS, version, topics=[_topic(name)])
 
 
 def test_a_name_that_differs_in_dots_and_underscores_only_collides(pair: Pair) -> None:
     pair.create(pair.topic("a.b_c"))
     for version in versions(2, 7):
-        pair.ask(CREATE_TOPICS, version, topics=[_topic(pair.topic("a_b.c"))])
-        pair.ask(CREATE_TOPICS, version, topics=[_topic(pair.topic("a.b.c")), _topic(pair.topic(f"fine-{version}"))])
-    pair.ask(CREATE_TOPICS, 7, topics=[_topic(pair.topic("x.y")), _topic(pair.topic("x_y"))])
-    pair.ask(CREATE_TOPICS, 7, topics=[_topic(pair.topic("y.z")), _topic(pair.topic("y_z"))], validate_only=True)
-    pair.ask(METADATA, 13, topics=[{"name": pair.topic("x.y")}], allow_auto_topic_creation=False)
-    pair.ask(METADATA, 13, topics=[{"name": pair.topic("x_y")}], allow_auto_topic_creation=False)
+        pair.ask(ApiKey.CREATE_TOPICS, version, topics=[_topic(pair.topic("a_b.c"))])
+        pair.ask(
+            ApiKey.CREATE_TOPICS, version, topics=[_topic(pair.topic("a.b.c")), _topic(pair.topic(f"fine-{version}"))]
+        )
+    pair.ask(ApiKey.CREATE_TOPICS, 7, topics=[_topic(pair.topic("x.y")), _topic(pair.topic("x_y"))])
+    pair.ask(ApiKey.CREATE_TOPICS, 7, topics=[_topic(pair.topic("y.z")), _topic(pair.topic("y_z"))], validate_only=True)
+    pair.ask(ApiKey.METADATA, 13, topics=[{"name": pair.topic("x.y")}], allow_auto_topic_creation=False)
+    pair.ask(ApiKey.METADATA, 13, topics=[{"name": pair.topic("x_y")}], allow_auto_topic_creation=False)
 
 
 @pytest.mark.parametrize(
@@ -65,7 +64,7 @@ def test_a_name_that_differs_in_dots_and_underscores_only_collides(pair: Pair) -
 def test_impossible_counts_are_refused(pair: Pair, partitions: int, factor: int) -> None:
     for version in versions(2, 7):
         topic = pair.topic(f"v{version}")
-        pair.ask(CREATE_TOPICS, version, topics=[_topic(topic, partitions=partitions, factor=factor)])
+        pair.ask(ApiKey.CREATE_TOPICS, version, topics=[_topic(topic, partitions=partitions, factor=factor)])
 
 
 @pytest.mark.parametrize(
@@ -90,15 +89,17 @@ def test_replicas_may_be_assigned(pair: Pair, assignments: dict[int, list[int]])
         counts = [(-1, -1), (1, -1), (-1, 1), (2, 1)]
         named = {pair.topic(f"v{version}-{index}"): count for index, count in enumerate(counts)}
         new = [_topic(name, partitions=partitions, factor=factor) for name, (partitions, factor) in named.items()]
-        pair.ask(CREATE_TOPICS, version, topics=[{**topic, "assignments": _assigned(assignments)} for topic in new])
-        pair.ask(METADATA, 13, topics=[{"name": name} for name in named], allow_auto_topic_creation=False)
+        pair.ask(
+            ApiKey.CREATE_TOPICS, version, topics=[{**topic, "assignments": _assigned(assignments)} for topic in new]
+        )
+        pair.ask(ApiKey.METADATA, 13, topics=[{"name": name} for name in named], allow_auto_topic_creation=False)
 
 
 def test_a_partition_assigned_twice_is_refused(pair: Pair) -> None:
     line = {"partition_index": 0, "broker_ids": [1]}
     for version in versions(2, 7):
         new = {**_topic(pair.topic(f"v{version}"), partitions=-1, factor=-1), "assignments": [line, line]}
-        pair.ask(CREATE_TOPICS, version, topics=[new])
+        pair.ask(ApiKey.CREATE_TOPICS, version, topics=[new])
 
 
 GOOD_CONFIGS: list[dict[str, str | None]] = [
@@ -210,22 +211,22 @@ def test_settings_are_taken_or_refused(pair: Pair) -> None:
     wanted = {pair.topic(f"{index}"): configs for index, configs in enumerate([*GOOD_CONFIGS, *BAD_CONFIGS])}
     topics = [{**_topic(topic), "configs": _configs(configs)} for topic, configs in wanted.items()]
     for version in versions(2, 7):
-        pair.ask(CREATE_TOPICS, version, topics=topics, validate_only=True)
+        pair.ask(ApiKey.CREATE_TOPICS, version, topics=topics, validate_only=True)
 
 
 def test_a_setting_given_twice_is_taken_as_kafka_takes_it(pair: Pair) -> None:
     for version in versions(2, 7):
         configs = [{"name": "retention.ms", "value": "1"}, {"name": "retention.ms", "value": "2"}]
-        pair.ask(CREATE_TOPICS, version, topics=[{**_topic(pair.topic(f"v{version}")), "configs": configs}])
+        pair.ask(ApiKey.CREATE_TOPICS, version, topics=[{**_topic(pair.topic(f"v{version}")), "configs": configs}])
 
 
 def test_no_topics_are_asked_for(pair: Pair) -> None:
     for version in versions(2, 7):
-        pair.ask(CREATE_TOPICS, version, topics=[])
+        pair.ask(ApiKey.CREATE_TOPICS, version, topics=[])
     for version in versions(0, 3):
-        pair.ask(CREATE_PARTITIONS, version, topics=[])
+        pair.ask(ApiKey.CREATE_PARTITIONS, version, topics=[])
     for version in versions(1, 6):
-        pair.ask(DELETE_TOPICS, version, topics=[], topic_names=[])
+        pair.ask(ApiKey.DELETE_TOPICS, version, topics=[], topic_names=[])
 
 
 @pytest.mark.parametrize("validate_only", [True, False])
@@ -234,8 +235,8 @@ def test_a_topic_grows(pair: Pair, validate_only: bool) -> None:
         topic = pair.topic(f"v{version}")
         pair.create(topic, partitions=2)
         for count in (3, 3, 2, 2, 1, 0, -1, 5):
-            pair.ask(CREATE_PARTITIONS, version, topics=[_growth(topic, count)], validate_only=validate_only)
-        pair.ask(METADATA, 13, topics=[{"name": topic}])
+            pair.ask(ApiKey.CREATE_PARTITIONS, version, topics=[_growth(topic, count)], validate_only=validate_only)
+        pair.ask(ApiKey.METADATA, 13, topics=[{"name": topic}])
 
 
 @pytest.mark.parametrize("assigned", [[[1]], [[1], [1]], [[2]], [[]], [], [[1, 1]], [[1, 2]], [[1], [2]], [[-1]]])
@@ -243,19 +244,21 @@ def test_the_replicas_of_new_partitions_may_be_assigned(pair: Pair, assigned: li
     for version in versions(0, 3):
         topic = pair.topic(f"v{version}")
         pair.create(topic)
-        pair.ask(CREATE_PARTITIONS, version, topics=[_growth(topic, 2, assigned)])
-        pair.ask(METADATA, 13, topics=[{"name": topic}])
+        pair.ask(ApiKey.CREATE_PARTITIONS, version, topics=[_growth(topic, 2, assigned)])
+        pair.ask(ApiKey.METADATA, 13, topics=[{"name": topic}])
 
 
 def test_what_cannot_grow_is_refused(pair: Pair) -> None:
     topic = pair.topic()
     pair.create(topic)
     for version in versions(0, 3):
-        pair.ask(CREATE_PARTITIONS, version, topics=[_growth(pair.topic("absent"), 2)])
-        pair.ask(CREATE_PARTITIONS, version, topics=[_growth("bad name", 2), _growth("", 2)])
-        pair.ask(CREATE_PARTITIONS, version, topics=[_growth(topic, 4), _growth(topic, 3)])
-        pair.ask(CREATE_PARTITIONS, version, topics=[_growth(topic, 2 + version), _growth(pair.topic("absent"), 2)])
-    pair.ask(METADATA, 13, topics=[{"name": topic}])
+        pair.ask(ApiKey.CREATE_PARTITIONS, version, topics=[_growth(pair.topic("absent"), 2)])
+        pair.ask(ApiKey.CREATE_PARTITIONS, version, topics=[_growth("bad name", 2), _growth("", 2)])
+        pair.ask(ApiKey.CREATE_PARTITIONS, version, topics=[_growth(topic, 4), _growth(topic, 3)])
+        pair.ask(
+            ApiKey.CREATE_PARTITIONS, version, topics=[_growth(topic, 2 + version), _growth(pair.topic("absent"), 2)]
+        )
+    pair.ask(ApiKey.METADATA, 13, topics=[{"name": topic}])
 
 
 def test_topics_are_deleted_by_name(pair: Pair) -> None:
@@ -264,8 +267,8 @@ def test_topics_are_deleted_by_name(pair: Pair) -> None:
         pair.create(topic, twice)
         for wanted in ([topic, absent], [topic], [twice, twice], ["bad name", ""], [twice]):
             doomed = [{"name": name, "topic_id": None} for name in wanted]
-            pair.ask(DELETE_TOPICS, version, topic_names=wanted, topics=doomed)
-        pair.ask(METADATA, 13, topics=[{"name": topic}, {"name": twice}], allow_auto_topic_creation=False)
+            pair.ask(ApiKey.DELETE_TOPICS, version, topic_names=wanted, topics=doomed)
+        pair.ask(ApiKey.METADATA, 13, topics=[{"name": topic}, {"name": twice}], allow_auto_topic_creation=False)
 
 
 def test_topics_are_deleted_by_id(pair: Pair) -> None:
@@ -284,16 +287,18 @@ def test_topics_are_deleted_by_id(pair: Pair) -> None:
         [by_id, {"name": other, "topic_id": None}],
         [by_id],
     ):
-        pair.ask(DELETE_TOPICS, 6, topics=doomed)
-    pair.ask(METADATA, 13, topics=[{"name": name} for name in (topic, other, third)], allow_auto_topic_creation=False)
+        pair.ask(ApiKey.DELETE_TOPICS, 6, topics=doomed)
+    pair.ask(
+        ApiKey.METADATA, 13, topics=[{"name": name} for name in (topic, other, third)], allow_auto_topic_creation=False
+    )
 
 
 def test_a_topic_made_anew_has_another_id_and_no_records(pair: Pair) -> None:
     topic = pair.topic()
     for _ in range(3):
         pair.create(topic)
-        pair.ask(METADATA, 13, topics=[{"name": topic}])
-        pair.ask(DELETE_TOPICS, 6, topics=[{"name": topic, "topic_id": None}])
+        pair.ask(ApiKey.METADATA, 13, topics=[{"name": topic}])
+        pair.ask(ApiKey.DELETE_TOPICS, 6, topics=[{"name": topic, "topic_id": None}])
 
 
 def _topic(name: str, *, partitions: int = 1, factor: int = 1) -> dict[str, Any]:

@@ -9,26 +9,19 @@ from uuid import UUID
 
 import pytest
 
+from kcoord.api_keys import ApiKey
 from kcoord.client.client import Client
 from kcoord.errors import ErrorCode
 from kcoord.storage.kraft_metadata import FOLDER
 from kcoord.storage.log_dir import read_topic_id
 from tests.durability.support.record_writers import TOPIC as CANARY
 from tests.durability.support.serving import Kind, Served
-from tests.durability.support.writers import (
-    ALTER_CONFIGS,
-    CREATE_TOPICS,
-    METADATA,
-    OFFSET_COMMIT,
-    OFFSET_FETCH,
-    PRODUCE,
-)
 from tests.storage.test_kraft_metadata import batch, config, topic
 from tests.support.hostile.batches import good_batch
 from tests.support.hostile.scene import wait_until
 
 NAME: Final = "__consumer_offsets"
-LIST_OFFSETS, DELETE_RECORDS, EARLIEST = 2, 21, -2
+EARLIEST = -2
 SET, DELETE, APPEND, SUBTRACT = range(4)
 SOON: Final = timedelta(seconds=10)
 LOADING: Final = (ErrorCode.coordinator_load_in_progress, ErrorCode.coordinator_not_available)
@@ -43,7 +36,7 @@ def alter(*changes: tuple[str, int, str | None]) -> Act:
     resource = {"resource_type": 2, "resource_name": NAME, "configs": configs}
 
     def ask(client: Client) -> ErrorCode:
-        error: ErrorCode = client.ask(ALTER_CONFIGS, 1, resources=[resource]).responses[0].error_code
+        error: ErrorCode = client.ask(ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, resources=[resource]).responses[0].error_code
         return error
 
     return ask
@@ -54,7 +47,7 @@ def create(**configs: str) -> Act:
     wanted = {"name": NAME, "num_partitions": 2, "replication_factor": 1, "assignments": [], "configs": named}
 
     def ask(client: Client) -> ErrorCode:
-        answer = client.ask(CREATE_TOPICS, 5, topics=[wanted], timeout=SOON, validate_only=False)
+        answer = client.ask(ApiKey.CREATE_TOPICS, 5, topics=[wanted], timeout=SOON, validate_only=False)
         error: ErrorCode = answer.topics[0].error_code
         return error
 
@@ -63,14 +56,14 @@ def create(**configs: str) -> Act:
 
 def ask_for_metadata(client: Client) -> ErrorCode:
     for _ in range(2):  # The first request creates it, and the second describes it.
-        answer = client.ask(METADATA, 9, topics=[{"name": NAME}], allow_auto_topic_creation=True)
+        answer = client.ask(ApiKey.METADATA, 9, topics=[{"name": NAME}], allow_auto_topic_creation=True)
     error: ErrorCode = answer.topics[0].error_code
     return error
 
 
 def delete_records(client: Client) -> ErrorCode:
     lines = [{"partition_index": index, "offset": -1} for index in range(50)]
-    answer = client.ask(DELETE_RECORDS, 2, topics=[{"name": NAME, "partitions": lines}], timeout=SOON)
+    answer = client.ask(ApiKey.DELETE_RECORDS, 2, topics=[{"name": NAME, "partitions": lines}], timeout=SOON)
     errors: set[ErrorCode] = {line.error_code for line in answer.topics[0].partitions}
     return errors.pop() if len(errors) == 1 else ErrorCode.unknown_server_error
 
@@ -110,7 +103,7 @@ AFTER: Final[dict[str, tuple[Act, ErrorCode]]] = {
 
 def commit(client: Client, offset: int, group_id: str = "g") -> None:
     lines = [{"partition_index": 0, "committed_offset": offset, "committed_metadata": ""}]
-    answer = client.ask(OFFSET_COMMIT, 8, group_id=group_id, topics=[{"name": CANARY, "partitions": lines}])
+    answer = client.ask(ApiKey.OFFSET_COMMIT, 8, group_id=group_id, topics=[{"name": CANARY, "partitions": lines}])
     assert answer.topics[0].partitions[0].error_code is ErrorCode.none
 
 
@@ -119,7 +112,7 @@ def committed(client: Client, group_id: str = "g") -> list[int]:
     answers: list[Any] = []
 
     def is_answered() -> bool:
-        answers.append(client.ask(OFFSET_FETCH, 7, group_id=group_id, topics=None))
+        answers.append(client.ask(ApiKey.OFFSET_FETCH, 7, group_id=group_id, topics=None))
         return answers[-1].error_code not in LOADING
 
     wait_until(is_answered, what="groups are read")
@@ -129,12 +122,14 @@ def committed(client: Client, group_id: str = "g") -> list[int]:
 def let_retention_pass(client: Client) -> None:
     """Waits until a record of another topic has expired that was produced after all earlier requests."""
     lines = [{"name": CANARY, "partition_data": [{"index": 0, "records": good_batch()}]}]
-    [answer] = client.ask(PRODUCE, 9, acks=-1, timeout=SOON, topic_data=lines).responses
+    [answer] = client.ask(ApiKey.PRODUCE, 9, acks=-1, timeout=SOON, topic_data=lines).responses
     offset: int = answer.partition_responses[0].base_offset
     asked = [{"partition_index": 0, "current_leader_epoch": -1, "timestamp": EARLIEST}]
 
     def is_gone() -> bool:
-        [answer] = client.ask(LIST_OFFSETS, 5, replica_id=-1, topics=[{"name": CANARY, "partitions": asked}]).topics
+        [answer] = client.ask(
+            ApiKey.LIST_OFFSETS, 5, replica_id=-1, topics=[{"name": CANARY, "partitions": asked}]
+        ).topics
         earliest: int = answer.partitions[0].offset
         return earliest > offset
 

@@ -8,9 +8,10 @@ from datetime import timedelta
 
 import pytest
 
+from kcoord.api_keys import ApiKey
 from kcoord.errors import ErrorCode
 from kcoord.groups.classic.protocols import topics_of
-from tests.support.conversation import JOIN_GROUP, Conversation
+from tests.support.conversation import Conversation
 from tests.support.groups.scene import Scene, subscription
 
 _NO_USER_DATA = (-1).to_bytes(4, signed=True)
@@ -135,7 +136,7 @@ def test_the_name_of_a_protocol_may_be_empty(scene: Scene) -> None:
 def test_a_protocol_that_a_member_names_twice_is_one_vote_and_the_first_counts(scene: Scene) -> None:
     """Kafka counts it as if two members supported it, finds none that all do, and never answers."""
     response = Conversation(scene).ask(
-        JOIN_GROUP,
+        ApiKey.JOIN_GROUP,
         3,
         group_id="g",
         session_timeout=timedelta(seconds=10),

@@ -4,21 +4,20 @@ import struct
 import time
 from datetime import timedelta
 
+from kcoord.api_keys import ApiKey
 from kcoord.client.kio_codec import build_entity
 from kcoord.protocol.codec import MAX_REQUEST_ELEMENTS, encode_request, request_type
 from kcoord.protocol.headers import RequestHeader
 from kcoord.protocol.varint import uvarint
 from tests.hostile.conftest import Serve
 from tests.support.hostile.procs import MIB
-from tests.support.hostile.scene import FETCH, METADATA, PATIENCE, Scene, request_frame
-
-FIND_COORDINATOR, CREATE_TOPICS = 10, 19
+from tests.support.hostile.scene import PATIENCE, Scene, request_frame
 
 
 def test_more_elements_than_a_body_may_hold_close_the_connection(scene: Scene) -> None:
     count = MAX_REQUEST_ELEMENTS + 1
     body = struct.pack(">i", count) + struct.pack(">h", 0) * count + b"\x00\x00\x00"
-    assert scene.exchange(request_frame(METADATA, 8, body)) is None
+    assert scene.exchange(request_frame(ApiKey.METADATA, 8, body)) is None
     assert scene.log_lines("too many array elements")
 
 
@@ -26,7 +25,7 @@ def test_as_many_elements_as_a_body_may_hold_are_a_bearable_meal(serve: Serve) -
     scene = serve()
     body = b"\x00" + uvarint(MAX_REQUEST_ELEMENTS + 1) + b"\x02g" * MAX_REQUEST_ELEMENTS + b"\x00"
     started = time.perf_counter()
-    growth = scene.growth_of(lambda: scene.exchange(request_frame(FIND_COORDINATOR, 4, body)))
+    growth = scene.growth_of(lambda: scene.exchange(request_frame(ApiKey.FIND_COORDINATOR, 4, body)))
     assert growth < 256 * MIB, f"{growth / MIB:.0f} MiB for a frame of {len(body) / MIB:.1f} MiB"
     assert time.perf_counter() - started < 30
 
@@ -57,14 +56,14 @@ def _session_of(count: int) -> bytes:
         "session_epoch": 0,
         "topics": [{"topic": "not-here", "partitions": lines}],
     }
-    header = RequestHeader(api_key=FETCH, api_version=12, correlation_id=1, client_id="hostile")
-    return encode_request(header, build_entity(request_type(FETCH, 12), values))
+    header = RequestHeader(api_key=ApiKey.FETCH, api_version=12, correlation_id=1, client_id="hostile")
+    return encode_request(header, build_entity(request_type(ApiKey.FETCH, 12), values))
 
 
 def test_a_topic_of_two_billion_partitions_is_refused_at_once(scene: Scene) -> None:
     started = time.perf_counter()
     wanted = [{"name": "wide", "num_partitions": 2**31 - 1, "replication_factor": 1}]
-    growth = scene.growth_of(lambda: scene.ask(CREATE_TOPICS, 7, topics=wanted))
+    growth = scene.growth_of(lambda: scene.ask(ApiKey.CREATE_TOPICS, 7, topics=wanted))
     assert growth < 4 * MIB
-    assert scene.ask(CREATE_TOPICS, 7, topics=wanted).topics[0].error_code
+    assert scene.ask(ApiKey.CREATE_TOPICS, 7, topics=wanted).topics[0].error_code
     assert time.perf_counter() - started < 30

@@ -10,6 +10,7 @@ from itertools import pairwise
 import cramjam
 import pytest
 
+from kcoord.api_keys import ApiKey
 from kcoord.errors import ErrorCode
 from kcoord.protocol.records.batch import HEADER_SIZE
 from kcoord.protocol.records.compression import Codec, compress
@@ -137,12 +138,12 @@ def test_reading_a_highly_compressed_batch_by_time_again_and_again_takes_no_more
 
 def test_a_produce_without_topics_or_partitions_is_answered(scene: Scene) -> None:
     for version, body in ((3, struct.pack(">hhii", -1, 1, 1000, 0)), (9, struct.pack(">bhiB", 0, 1, 1000, 1) + b"\0")):
-        assert scene.exchange(request_frame(0, version, body)) is not None
+        assert scene.exchange(request_frame(ApiKey.PRODUCE, version, body)) is not None
 
 
 def test_the_same_partition_ten_thousand_times_in_one_produce_is_answered(scene: Scene) -> None:
     lines = [{"index": 0, "records": b""} for _ in range(10_000)]
     with scene.client() as client:
-        answer = client.ask(0, 9, acks=-1, topic_data=[{"name": "here", "partition_data": lines}])
+        answer = client.ask(ApiKey.PRODUCE, 9, acks=-1, topic_data=[{"name": "here", "partition_data": lines}])
     indexes = [line.index for line in answer.responses[0].partition_responses]
     assert all(left <= right for left, right in pairwise(indexes))

@@ -3,13 +3,12 @@
 import pytest
 
 from kcoord.api.table import Api
+from kcoord.api_keys import ApiKey
 from kcoord.protocol.codec import codec, decode_request
 from tests.hostile.bodies import APIS, sample, versions, with_lying_lengths, with_nulls
 from tests.hostile.layout import lay_out
 from tests.support.hostile.procs import MIB
 from tests.support.hostile.scene import Scene, request_frame
-
-INIT_PRODUCER_ID = 22
 
 each_api = pytest.mark.parametrize("api", APIS, ids=[api.name for api in APIS])
 
@@ -81,4 +80,4 @@ def test_unknown_tagged_fields_are_skipped_at_every_level(scene: Scene, api: Api
 
 def _without_ids(api: Api, answer: bytes | None) -> bytes | None:
     """Drops the producer id: every InitProducerId gets another one, and all other answers are equal."""
-    return answer[:5] if api.key == INIT_PRODUCER_ID and answer else answer
+    return answer[:5] if api.key == ApiKey.INIT_PRODUCER_ID and answer else answer

@@ -8,14 +8,12 @@ from contextlib import ExitStack
 
 import pytest
 
+from kcoord.api_keys import ApiKey
 from kcoord.protocol.codec import decode_response
 from tests.hostile.conftest import Serve
 from tests.support.hostile.batches import fetch_frame, good_batch, produce
 from tests.support.hostile.procs import MIB
 from tests.support.hostile.scene import (
-    API_VERSIONS,
-    FETCH,
-    METADATA,
     Scene,
     is_closed,
     receive_frame,
@@ -24,11 +22,11 @@ from tests.support.hostile.scene import (
 )
 
 MANY = 10_000
-HELLO = request_frame(API_VERSIONS, 0, b"")
+HELLO = request_frame(ApiKey.API_VERSIONS, 0, b"")
 
 
 def metadata_frame(correlation_id: int) -> bytes:
-    return request_frame(METADATA, 12, b"\x01\x01\x00\x00", correlation_id=correlation_id)
+    return request_frame(ApiKey.METADATA, 12, b"\x01\x01\x00\x00", correlation_id=correlation_id)
 
 
 def test_ten_thousand_connections_are_served_at_once(serve: Serve, capsys: pytest.CaptureFixture[str]) -> None:
@@ -144,7 +142,7 @@ def test_a_client_that_sends_byte_by_byte_is_answered(scene: Scene) -> None:
         for correlation_id in (5, 6):
             answer = receive_frame(raw)
             assert answer
-            assert decode_response(answer, METADATA, 12)[0] == correlation_id
+            assert decode_response(answer, ApiKey.METADATA, 12)[0] == correlation_id
 
 
 def test_pipelined_requests_are_answered_in_order(scene: Scene) -> None:
@@ -164,8 +162,8 @@ def test_a_parked_fetch_holds_back_only_its_own_connection(scene: Scene) -> None
         first, second = receive_frame(parked), receive_frame(parked)
         assert first
         assert second
-    number, answer = decode_response(first, FETCH, 12)
-    assert (number, decode_response(second, METADATA, 12)[0]) == (1, 2)
+    number, answer = decode_response(first, ApiKey.FETCH, 12)
+    assert (number, decode_response(second, ApiKey.METADATA, 12)[0]) == (1, 2)
     assert len(answer.responses[0].partitions[0].records) == len(good_batch())
 
 

@@ -11,16 +11,17 @@ from typing import Any, Final
 import pytest
 
 from kcoord.api.table import SERVED
+from kcoord.api_keys import ApiKey
 from kcoord.client.client import Client
 from kcoord.server.listener.descriptors import connection_capacity
 from kcoord.testing.embedded import EmbeddedCluster, serve_command
 from kcoord.testing.process import CapturedProcess
 from kcoord.testing.proxy import proxy_command
 from tests.support.hostile import procs
-from tests.support.hostile.scene import API_VERSIONS, FAULTS, METADATA, PATIENCE, request_frame, wait_until
+from tests.support.hostile.scene import FAULTS, PATIENCE, request_frame, wait_until
 
 LIMIT: Final = 160
-HELLO: Final = request_frame(API_VERSIONS, 0, b"")
+HELLO: Final = request_frame(ApiKey.API_VERSIONS, 0, b"")
 VALUES: Final[Mapping[int, dict[str, Any]]] = {0: {"acks": -1}}
 _LIMITED_TO: Final = """
 import os, resource, sys
@@ -101,13 +102,13 @@ def ask_everything(client: Client, keys: Mapping[int, Any] = SERVED) -> None:
 def test_who_was_there_before_the_crowd_can_use_every_api(served: Limited) -> None:
     with ExitStack() as stack:
         honest = stack.enter_context(served.client())
-        honest.ask(METADATA, 12, topics=())
+        honest.ask(ApiKey.METADATA, 12, topics=())
         let_in = fill(served, stack)
         assert 16 <= let_in <= LIMIT - 2 * (LIMIT // 4), "there is to be room for some, and a reserve"
         ask_everything(honest)
         assert procs.open_files(served.process.pid) < LIMIT - 16
         assert not served.is_served(stack.enter_context(served.connect()))
-        honest.ask(METADATA, 12, topics=())
+        honest.ask(ApiKey.METADATA, 12, topics=())
     refusals = served.lines(f"RLIMIT_NOFILE={LIMIT}")
     assert 1 <= len(refusals) < 20, "a line now and then, not for each"
     assert " WARNING " in refusals[0]
@@ -129,7 +130,7 @@ def test_a_crowd_has_all_loaded_that_serving_may_need(which: str) -> None:
 def test_a_proxy_serves_who_was_there_before_the_crowd(proxied: Limited) -> None:
     with ExitStack() as stack:
         honest = stack.enter_context(proxied.client())
-        honest.ask(API_VERSIONS, 3, client_software_name="honest", client_software_version="1")
+        honest.ask(ApiKey.API_VERSIONS, 3, client_software_name="honest", client_software_version="1")
         let_in = fill(proxied, stack)
         assert 8 <= let_in <= (LIMIT - 2 * (LIMIT // 4)) // 2
         ask_everything(honest, {key: api for key, api in SERVED.items() if api.name != "SaslHandshake"})

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 
 import pytest
 
+from kcoord.api_keys import ApiKey
 from kcoord.errors import ErrorCode
 from kcoord.protocol.codec import decode_response
 from kcoord.protocol.records.record import Record, write_batch
@@ -13,9 +14,8 @@ from tests.hostile.conftest import Serve
 from tests.support.hostile import procs
 from tests.support.hostile.batches import fetch_frame, good_batch, now_ms, produce
 from tests.support.hostile.procs import MIB
-from tests.support.hostile.scene import FETCH, Scene, wait_until
+from tests.support.hostile.scene import Scene, wait_until
 
-DELETE_RECORDS, DELETE_TOPICS = 21, 20
 BATCH_SIZE = 100_000
 
 
@@ -39,7 +39,7 @@ def read_all(scene: Scene) -> bytes:
     """Reads everything in the topic; the offsets and the epoch at the head of each batch are the server's."""
     answer = scene.exchange(fetch_frame())
     assert answer
-    partition = decode_response(answer, FETCH, 12)[1].responses[0].partitions[0]
+    partition = decode_response(answer, ApiKey.FETCH, 12)[1].responses[0].partitions[0]
     assert partition.error_code is ErrorCode.none
     return bytes(partition.records)
 
@@ -84,9 +84,9 @@ def test_the_files_of_records_have_no_name_and_go_with_the_records(
     assert len(in_folder) == 2
     assert list(folder.iterdir()) == []
     partitions = [{"partition_index": 0, "offset": -1}]
-    scene.ask(DELETE_RECORDS, 2, topics=[{"name": "here", "partitions": partitions}])
+    scene.ask(ApiKey.DELETE_RECORDS, 2, topics=[{"name": "here", "partitions": partitions}])
     wait_until(lambda: scene.open_files == files + 1, what="deleted records give their file back")
-    scene.ask(DELETE_TOPICS, 6, topics=[{"name": "there", "topic_id": None}])
+    scene.ask(ApiKey.DELETE_TOPICS, 6, topics=[{"name": "there", "topic_id": None}])
     wait_until(lambda: scene.open_files == files, what="a deleted topic gives its file back")
     assert list(folder.iterdir()) == []
 

@@ -11,11 +11,12 @@ from random import SystemRandom
 
 import pytest
 
+from kcoord.api_keys import ApiKey
 from tests.hostile.conftest import Serve
 from tests.hostile.fuzzing import Outcome
 from tests.hostile.mutations import TOPIC
 from tests.support.hostile.procs import MIB
-from tests.support.hostile.scene import METADATA, Scene, wait_until
+from tests.support.hostile.scene import Scene, wait_until
 
 FRAMES = int(os.environ.get("KCOORD_TEST_FRAMES", "20000"))
 SEED = int(os.environ.get("KCOORD_TEST_SEED") or SystemRandom().randrange(2**31))
@@ -24,7 +25,6 @@ GENERATORS = 2
 # topics that mutated requests create until they are swept, and from fragmentation of the heap.
 GROWTH_ALLOWED = 16 * MIB
 SETTINGS = {"kcoord.log.bytes": str(16 * MIB), "auto.create.topics.enable": "false"}
-CREATE_TOPICS, DELETE_TOPICS = 19, 20
 ROOT = Path(__file__).parents[2]
 
 
@@ -83,10 +83,10 @@ def _fuzz(scene: Scene, seed: int, frames: int) -> Outcome:
 def _sweep_topics(scene: Scene) -> None:
     """Deletes topics that mutated requests created, and creates the one that they deleted."""
     with scene.client() as client:
-        names = [topic.name for topic in client.ask(METADATA, 12, topics=None).topics]
+        names = [topic.name for topic in client.ask(ApiKey.METADATA, 12, topics=None).topics]
         doomed = [{"name": name, "topic_id": None} for name in names]
-        client.ask(DELETE_TOPICS, 6, topics=doomed)
-        client.ask(CREATE_TOPICS, 7, topics=[{"name": TOPIC, "num_partitions": 1, "replication_factor": 1}])
+        client.ask(ApiKey.DELETE_TOPICS, 6, topics=doomed)
+        client.ask(ApiKey.CREATE_TOPICS, 7, topics=[{"name": TOPIC, "num_partitions": 1, "replication_factor": 1}])
 
 
 def _sum(outcomes: list[Outcome]) -> Outcome:

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from kcoord.api_keys import ApiKey
 from kcoord.client.client import Client, Disconnected
 from kcoord.client.security import Security, Tls
 from kcoord.errors import ErrorCode
@@ -21,7 +22,6 @@ from tests.hostile.conftest import Serve
 from tests.support.certificates import authority, signed
 from tests.support.hostile.scene import Scene, wait_until
 
-JOIN, HEARTBEAT, SYNC, DESCRIBE = 11, 12, 14, 15
 MEMBERS = 20
 SESSION_MS = 1_000
 PAUSE = 1.5
@@ -39,10 +39,10 @@ class Member:
     member_id: str
 
     def send_heartbeat(self) -> None:
-        self.client.send(HEARTBEAT, 4, group_id=self.group_id, generation_id=1, member_id=self.member_id)
+        self.client.send(ApiKey.HEARTBEAT, 4, group_id=self.group_id, generation_id=1, member_id=self.member_id)
 
     def receive_heartbeat(self) -> ErrorCode:
-        return ErrorCode(self.client.receive(HEARTBEAT, 4).error_code)
+        return ErrorCode(self.client.receive(ApiKey.HEARTBEAT, 4).error_code)
 
     def heartbeat(self) -> ErrorCode:
         self.send_heartbeat()
@@ -56,16 +56,21 @@ def members(scene: Scene, group_ids: list[str]) -> Iterator[list[Member]]:
         clients = [stack.enter_context(scene.client()) for _ in group_ids]
         asked = list(zip(clients, group_ids, strict=True))
         for client, group_id in asked:
-            client.send(JOIN, 3, **_join(group_id))
-        joined = [Member(client=client, group_id=group_id, member_id=client.receive(JOIN, 3).member_id)
+            client.send(ApiKey.JOIN_GROUP, 3, **_join(group_id))
+        joined = [Member(client=client, group_id=group_id, member_id=client.receive(ApiKey.JOIN_GROUP, 3).member_id)
                   for client, group_id in asked]  # fmt: skip
         for each in joined:
             plan = ({"member_id": each.member_id, "assignment": b""},)
             each.client.send(
-                SYNC, 3, group_id=each.group_id, generation_id=1, member_id=each.member_id, assignments=plan
+                ApiKey.SYNC_GROUP,
+                3,
+                group_id=each.group_id,
+                generation_id=1,
+                member_id=each.member_id,
+                assignments=plan,
             )
         for each in joined:
-            assert each.client.receive(SYNC, 3).error_code == ErrorCode.none
+            assert each.client.receive(ApiKey.SYNC_GROUP, 3).error_code == ErrorCode.none
         yield joined
 
 
@@ -146,15 +151,15 @@ def test_members_whose_heartbeats_lie_in_the_sockets_are_not_expelled(
 
 
 def _state(scene: Scene, group_id: str) -> str:
-    return str(scene.ask(DESCRIBE, 5, groups=(group_id,)).groups[0].group_state)
+    return str(scene.ask(ApiKey.DESCRIBE_GROUPS, 5, groups=(group_id,)).groups[0].group_state)
 
 
 def test_connections_on_which_something_has_arrived_are_not_closed_as_idle(serve: Serve) -> None:
     scene = serve(settings={"connections.max.idle.ms": "2000"})
     with scene.client() as busy, scene.client() as idle:
-        busy.ask(3, 12, topics=())
-        idle.ask(3, 12, topics=())
-        pause(scene, lambda: busy.send(3, 12, topics=()))
-        assert busy.receive(3, 12).brokers
+        busy.ask(ApiKey.METADATA, 12, topics=())
+        idle.ask(ApiKey.METADATA, 12, topics=())
+        pause(scene, lambda: busy.send(ApiKey.METADATA, 12, topics=()))
+        assert busy.receive(ApiKey.METADATA, 12).brokers
         with pytest.raises(Disconnected):
             idle.receive_frame()

@@ -13,7 +13,7 @@ from kcoord.metrics.catalogue import Sample
 from kcoord.metrics.counts import Histogram
 from kcoord.metrics.http import MetricsServer
 from kcoord.metrics.http_connection import MAX_CONNECTIONS
-from kcoord.metrics.listening import CannotListen, Endpoint, endpoint_of, format_endpoint, listen_on
+from kcoord.metrics.listening import CannotListen, Endpoint, endpoint_of, listen_on
 from tests.support.scrapes import OPEN_METRICS, Scrape, ask
 
 
@@ -48,7 +48,7 @@ def metrics_url(source: Some, *, request_timeout: float = 10.0) -> Iterator[str]
     )
     try:
         asyncio.run_coroutine_threadsafe(server.__aenter__(), loop).result(60)
-        yield f"http://{format_endpoint(endpoint_of(server.listening))}"
+        yield f"http://{endpoint_of(server.listening)}"
         asyncio.run_coroutine_threadsafe(server.__aexit__(None, None, None), loop).result(60)
     finally:
         loop.call_soon_threadsafe(loop.stop)
@@ -240,7 +240,5 @@ def _is_closed(connection: socket.socket) -> bool:
 def test_a_port_that_is_taken_is_named() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         at = endpoint_of(taken)
-        with pytest.raises(
-            CannotListen, match=rf"cannot listen on {format_endpoint(at)} for --metrics: Address already in use"
-        ):
+        with pytest.raises(CannotListen, match=rf"cannot listen on {at} for --metrics: Address already in use"):
             listen_on(at)

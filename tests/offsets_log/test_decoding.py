@@ -22,12 +22,13 @@ from kcoord.groups.records import (
 from kcoord.offsets_log.decoding import Fact, FactReader, Unreadable
 from kcoord.protocol.records.batch import Batch, CorruptBatch, read_header
 from kcoord.protocol.records.compression import Codec
+from kcoord.protocol.records.control_records import ControlRecordType
 from kcoord.protocol.records.record import ProducerStamp, Record, read_key_value, write_batch
 from tests.support.logs.record_writers import write_key, write_value
 
 LEGACY_OFFSET, OFFSET, GROUP = 0, 1, 2
 KEY = {"group": "g", "topic": "t", "partition": 3}
-ABORT, COMMIT = 0, 1
+ABORT, COMMIT = ControlRecordType.ABORT, ControlRecordType.COMMIT
 
 Pair = tuple[bytes | None, bytes | None]
 

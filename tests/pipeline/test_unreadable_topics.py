@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 
 from kcoord.admin.connecting.connection import Connection
+from kcoord.api_keys import ApiKey
 from kcoord.errors import ErrorCode
 from kcoord.pipeline.sources.live_plan import TopicSelection
 from kcoord.pipeline.unreadable_topics import UnreadableTopics, unreadable_reported
-from tests.support.admin.scripted_broker import LIST_OFFSETS, METADATA, ScriptedBroker
+from tests.support.admin.scripted_broker import ScriptedBroker
 
 PATIENCE = 20.0
 NAMED = TopicSelection(topics=("orders", "secret"))
@@ -24,8 +25,8 @@ class Guarded(ScriptedBroker):
         super().__init__()
         self.topics = {"__consumer_offsets": {0: 1}, "orders": {0: 1, 1: 1}}
         self.errors: dict[int, ErrorCode] = {}
-        self.answers[METADATA] = self._guarded_metadata
-        self.answers[LIST_OFFSETS] = self._guarded_offsets
+        self.answers[ApiKey.METADATA] = self._guarded_metadata
+        self.answers[ApiKey.LIST_OFFSETS] = self._guarded_offsets
 
     def connection(self) -> Connection:
         return Connection(bootstrap=(self.address,), request_timeout=2.0)

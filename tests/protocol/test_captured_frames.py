@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 from kio.schema.index import api_key_map, schema_name_map
 
-from kcoord.protocol.codec import API_VERSIONS, decode_request, decode_response, encode_request, encode_response
+from kcoord.api_keys import ApiKey
+from kcoord.protocol.codec import decode_request, decode_response, encode_request, encode_response
 from kcoord.protocol.headers import RequestHeader
 from tests.capture.frames import FIXTURES, CapturedFrame, read_frames
 
@@ -40,8 +41,8 @@ def test_a_captured_response_is_written_as_it_was_read(captured: CapturedFrame) 
 
 @parametrized([each for each in BEYOND if each[2].kind == "response"])
 def test_a_version_beyond_the_brokers_is_answered_in_version_0(captured: CapturedFrame) -> None:
-    assert captured.api_key == API_VERSIONS
-    _, response = decode_response(captured.frame, API_VERSIONS, 0)
+    assert captured.api_key == ApiKey.API_VERSIONS
+    _, response = decode_response(captured.frame, ApiKey.API_VERSIONS, 0)
 
     assert response.error_code.name == "unsupported_version"
 

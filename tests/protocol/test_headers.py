@@ -1,5 +1,6 @@
 import pytest
 
+from kcoord.api_keys import ApiKey
 from kcoord.protocol.headers import (
     RequestHeader,
     read_request_header,
@@ -10,13 +11,13 @@ from kcoord.protocol.headers import (
 )
 from kcoord.protocol.validate import CorruptMessage
 
-_header = RequestHeader(api_key=3, api_version=12, correlation_id=-7, client_id="tester")
+_header = RequestHeader(api_key=ApiKey.METADATA, api_version=12, correlation_id=-7, client_id="tester")
 
 
 @pytest.mark.parametrize("version", [1, 2])
 @pytest.mark.parametrize("client_id", [None, "", "tester", "é" * 100])
 def test_a_request_header_comes_back_as_it_was_written(version: int, client_id: str | None) -> None:
-    header = RequestHeader(api_key=3, api_version=12, correlation_id=9, client_id=client_id)
+    header = RequestHeader(api_key=ApiKey.METADATA, api_version=12, correlation_id=9, client_id=client_id)
     encoded = write_request_header(header, version)
     assert read_request_header(encoded + b"body", version) == (header, len(encoded))
 

@@ -10,6 +10,7 @@ import pytest
 from kio.index import load_request_schema, load_response_schema
 
 from kcoord.admin.wire import apis
+from kcoord.api_keys import ApiKey
 from kcoord.client.client_codec import schema_codec
 from kcoord.client.kio_codec import build_entity
 from kcoord.errors import ErrorCode
@@ -23,7 +24,6 @@ from kcoord.protocol.schema.notation import Fields
 from kcoord.protocol.schema.writers import Unwritable
 from tests.support.entities import random_entity
 
-METADATA, OFFSET_FETCH, SASL_HANDSHAKE, API_VERSIONS, DELETE_TOPICS = 3, 9, 17, 18, 20
 KAFKA_TYPES = {"timedelta_i32": "int32", "timedelta_i64": "int64", "records": "bytes", "error_code": "error"}
 
 
@@ -135,14 +135,14 @@ def test_a_value_that_its_field_cannot_hold_is_refused_before_it_is_sent(
 ) -> None:
     """Kafka's own clients refuse both: "'name' field is too long to be serialized"."""
     with pytest.raises(Unwritable, match=why):
-        schema_codec(METADATA, version).encode_request(header_of(METADATA, version), values)
+        schema_codec(ApiKey.METADATA, version).encode_request(header_of(ApiKey.METADATA, version), values)
 
 
 def test_values_that_a_version_does_not_have_are_left_out() -> None:
-    header = header_of(OFFSET_FETCH, 5)
+    header = header_of(ApiKey.OFFSET_FETCH, 5)
     asked = {"group_id": "g", "topics": None, "groups": [{"group_id": "g", "topics": None}], "require_stable": False}
-    older = build_entity(load_request_schema(OFFSET_FETCH, 5), {"group_id": "g", "topics": None})
-    assert schema_codec(OFFSET_FETCH, 5).encode_request(header, asked) == encode_request(header, older)
+    older = build_entity(load_request_schema(ApiKey.OFFSET_FETCH, 5), {"group_id": "g", "topics": None})
+    assert schema_codec(ApiKey.OFFSET_FETCH, 5).encode_request(header, asked) == encode_request(header, older)
 
 
 @pytest.mark.parametrize(("key", "version"), EVERY_VERSION)
@@ -173,8 +173,8 @@ def assert_row_equals(row: Any, entity: Any) -> None:
 
 
 def test_what_a_version_does_not_have_is_there_with_its_default() -> None:
-    response = build_entity(load_response_schema(OFFSET_FETCH, 2), {"topics": [offsets_of(2, metadata="m")]})
-    _, row = schema_codec(OFFSET_FETCH, 2).decode_response(frame_of(OFFSET_FETCH, 2, response))
+    response = build_entity(load_response_schema(ApiKey.OFFSET_FETCH, 2), {"topics": [offsets_of(2, metadata="m")]})
+    _, row = schema_codec(ApiKey.OFFSET_FETCH, 2).decode_response(frame_of(ApiKey.OFFSET_FETCH, 2, response))
     assert (row.groups, row.error_code) == ((), ErrorCode.none)
     assert [each.committed_leader_epoch for each in row.topics[0].partitions] == [-1, -1]
 
@@ -189,8 +189,10 @@ def offsets_of(count: int, **values: Any) -> dict[str, Any]:
 
 def read_offsets(version: int, topic: dict[str, Any]) -> Any:
     values = {"topics": [topic], "groups": [{"group_id": "g", "topics": [topic]}]}
-    response = build_entity(load_response_schema(OFFSET_FETCH, version), values)
-    _, row = schema_codec(OFFSET_FETCH, version).decode_response(frame_of(OFFSET_FETCH, version, response))
+    response = build_entity(load_response_schema(ApiKey.OFFSET_FETCH, version), values)
+    _, row = schema_codec(ApiKey.OFFSET_FETCH, version).decode_response(
+        frame_of(ApiKey.OFFSET_FETCH, version, response)
+    )
     ours, theirs = (row.groups[0], response.groups[0]) if version >= 8 else (row, response)
     assert_row_equals(ours.topics[0], theirs.topics[0])
     return ours.topics[0].partitions
@@ -224,12 +226,12 @@ def test_rows_that_are_alike_may_be_gone_through_again() -> None:
 
 def test_rows_that_break_off_are_refused() -> None:
     response = build_entity(
-        load_response_schema(OFFSET_FETCH, 9), {"groups": [{"group_id": "g", "topics": [offsets_of(50)]}]}
+        load_response_schema(ApiKey.OFFSET_FETCH, 9), {"groups": [{"group_id": "g", "topics": [offsets_of(50)]}]}
     )
-    frame = frame_of(OFFSET_FETCH, 9, response)
+    frame = frame_of(ApiKey.OFFSET_FETCH, 9, response)
     for cut in range(5, len(frame)):
         with pytest.raises(CorruptMessage):
-            schema_codec(OFFSET_FETCH, 9).decode_response(frame[:cut])
+            schema_codec(ApiKey.OFFSET_FETCH, 9).decode_response(frame[:cut])
 
 
 # Responses that no broker sends
@@ -271,24 +273,24 @@ def test_unknown_tagged_fields_are_stepped_over_at_every_level() -> None:
     tags = b"\x02" + b"\x05\x03abc" + b"\xff\x7f\x00"
     topic = b"\0\0" + b"\x02t" + b"\0" + b"\x01" + bytes(4) + tags
     body = bytes(4) + b"\x01" + b"\0" + b"\0\0\0\x09" + b"\x02" + topic + bytes(4) + tags
-    _, row = schema_codec(METADATA, 9).decode_response(bytes(4) + b"\0" + body)
+    _, row = schema_codec(ApiKey.METADATA, 9).decode_response(bytes(4) + b"\0" + body)
     assert (row.controller_id, [each.name for each in row.topics]) == (9, ["t"])
 
 
 @pytest.mark.parametrize(
     ("key", "version", "body", "why"),
     [
-        (API_VERSIONS, 0, b"\0\0" + b"\x7f\xff\xff\xff", "an array of api_keys longer than its body"),
-        (API_VERSIONS, 0, b"\0\0" + b"\xff\xff\xff\xff", "a null array of api_keys"),
-        (API_VERSIONS, 0, b"\0\0" + b"\xff\xff\xff\xf0", "a negative length"),
-        (API_VERSIONS, 0, b"\0", "the body ends too early"),
-        (API_VERSIONS, 0, b"\x70\0" + bytes(4), "no error has the number 28672"),
-        (SASL_HANDSHAKE, 1, b"\0\0" + b"\0\0\0\1" + b"\xff\xff", "mechanisms is null"),
-        (SASL_HANDSHAKE, 1, b"\0\0" + b"\0\0\0\1" + b"\0\1\xff", "invalid start byte"),
-        (SASL_HANDSHAKE, 1, b"\0\0" + b"\0\0\0\1" + b"\0\7few", "the body ends too early"),
-        (SASL_HANDSHAKE, 1, b"\0\0" + b"\0\0\0\1" + b"\0\7\xe2\x82", "the body ends too early"),
-        (METADATA, 9, bytes(4) + b"\x01" + b"\x81\x80\x02" + bytes(32_768), "cluster_id of 32768 bytes"),
-        (METADATA, 9, bytes(4) + b"\xff\xff\xff\xff\xff\x7f", "a varint of more than 5 bytes"),
+        (ApiKey.API_VERSIONS, 0, b"\0\0" + b"\x7f\xff\xff\xff", "an array of api_keys longer than its body"),
+        (ApiKey.API_VERSIONS, 0, b"\0\0" + b"\xff\xff\xff\xff", "a null array of api_keys"),
+        (ApiKey.API_VERSIONS, 0, b"\0\0" + b"\xff\xff\xff\xf0", "a negative length"),
+        (ApiKey.API_VERSIONS, 0, b"\0", "the body ends too early"),
+        (ApiKey.API_VERSIONS, 0, b"\x70\0" + bytes(4), "no error has the number 28672"),
+        (ApiKey.SASL_HANDSHAKE, 1, b"\0\0" + b"\0\0\0\1" + b"\xff\xff", "mechanisms is null"),
+        (ApiKey.SASL_HANDSHAKE, 1, b"\0\0" + b"\0\0\0\1" + b"\0\1\xff", "invalid start byte"),
+        (ApiKey.SASL_HANDSHAKE, 1, b"\0\0" + b"\0\0\0\1" + b"\0\7few", "the body ends too early"),
+        (ApiKey.SASL_HANDSHAKE, 1, b"\0\0" + b"\0\0\0\1" + b"\0\7\xe2\x82", "the body ends too early"),
+        (ApiKey.METADATA, 9, bytes(4) + b"\x01" + b"\x81\x80\x02" + bytes(32_768), "cluster_id of 32768 bytes"),
+        (ApiKey.METADATA, 9, bytes(4) + b"\xff\xff\xff\xff\xff\x7f", "a varint of more than 5 bytes"),
     ],
 )
 def test_a_response_that_cannot_be_is_refused_with_the_reason(key: int, version: int, body: bytes, why: str) -> None:
@@ -301,10 +303,10 @@ def test_a_response_that_cannot_be_is_refused_with_the_reason(key: int, version:
 
 
 def test_an_api_or_a_version_without_a_schema_is_encoded_by_kio() -> None:
-    header = header_of(DELETE_TOPICS, 4)
-    request = build_entity(load_request_schema(DELETE_TOPICS, 4), {"topic_names": ["t"]})
-    encoded = schema_codec(DELETE_TOPICS, 4).encode_request(header, {"topic_names": ["t"]})
+    header = header_of(ApiKey.DELETE_TOPICS, 4)
+    request = build_entity(load_request_schema(ApiKey.DELETE_TOPICS, 4), {"topic_names": ["t"]})
+    encoded = schema_codec(ApiKey.DELETE_TOPICS, 4).encode_request(header, {"topic_names": ["t"]})
     assert encoded == encode_request(header, request)
-    newer = build_entity(load_response_schema(METADATA, 13), {})
-    _, entity = schema_codec(METADATA, 13).decode_response(frame_of(METADATA, 13, newer))
+    newer = build_entity(load_response_schema(ApiKey.METADATA, 13), {})
+    _, entity = schema_codec(ApiKey.METADATA, 13).decode_response(frame_of(ApiKey.METADATA, 13, newer))
     assert entity == newer

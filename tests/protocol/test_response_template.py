@@ -8,14 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kcoord.api import join_group
+from kcoord.api_keys import ApiKey
 from kcoord.errors import ErrorCode
 from kcoord.groups.replies import JoinedMember, JoinReply, SyncReply
 from kcoord.protocol.codec import codec, encode_response
 from kcoord.protocol.headers import RequestHeader
 from kcoord.protocol.response_template import ResponseTemplate
 from kcoord.protocol.varint import read_uvarint, uvarint
-
-JOIN_GROUP, SYNC_GROUP = 11, 14
 
 texts = st.text(max_size=6) | st.sampled_from(["m" * 127, "m" * 200, "ü" * 64])
 blobs = st.binary(max_size=6) | st.sampled_from([b"b" * 127, b"b" * 128, b"b" * 20_000])
@@ -48,21 +47,21 @@ syncs = st.builds(
 def test_whoever_was_answered_before_a_join_is_answered_as_if_it_were_the_first(
     version: int, replies: Sequence[JoinReply], member_ids: Sequence[str]
 ) -> None:
-    splice = ResponseTemplate(codec(JOIN_GROUP, version), join_group.API.per_member_field or "")
+    splice = ResponseTemplate(codec(ApiKey.JOIN_GROUP, version), join_group.API.per_member_field or "")
     crowd = [reply._replace(member_id=member_id) for reply in replies for member_id in (reply.member_id, *member_ids)]
     responses = [join_group.to_response(reply, version) for reply in crowd]
-    _are_as_if_first(splice, JOIN_GROUP, version, responses)
+    _are_as_if_first(splice, ApiKey.JOIN_GROUP, version, responses)
 
 
 @given(st.sampled_from(range(6)), st.lists(syncs, max_size=6), st.lists(blobs, max_size=4))
 def test_whoever_was_answered_before_a_sync_is_answered_as_if_it_were_the_first(
     version: int, replies: Sequence[SyncReply], assignments: Sequence[bytes]
 ) -> None:
-    splice = ResponseTemplate(codec(SYNC_GROUP, version), "assignment")
+    splice = ResponseTemplate(codec(ApiKey.SYNC_GROUP, version), "assignment")
     crowd = [
         reply._replace(assignment=assignment) for reply in replies for assignment in (reply.assignment, *assignments)
     ]
-    _are_as_if_first(splice, SYNC_GROUP, version, crowd)
+    _are_as_if_first(splice, ApiKey.SYNC_GROUP, version, crowd)
 
 
 def _are_as_if_first(splice: ResponseTemplate, api_key: int, version: int, replies: Sequence[object]) -> None:
@@ -75,14 +74,14 @@ def _are_as_if_first(splice: ResponseTemplate, api_key: int, version: int, repli
 
 @pytest.mark.parametrize("correlation_id", [0, 1, 2**31 - 1, -1, -(2**31)])
 def test_every_correlation_id_comes_back(correlation_id: int) -> None:
-    splice = ResponseTemplate(codec(JOIN_GROUP, 9), "member_id")
+    splice = ResponseTemplate(codec(ApiKey.JOIN_GROUP, 9), "member_id")
     for member_id in ("a", "b"):
         (frame,) = splice.frames([correlation_id], [JoinReply(member_id)])
         assert int.from_bytes(frame[4:8], signed=True) == correlation_id
 
 
 def test_what_only_a_leader_is_told_is_not_kept() -> None:
-    splice = ResponseTemplate(codec(JOIN_GROUP, 9), "member_id")
+    splice = ResponseTemplate(codec(ApiKey.JOIN_GROUP, 9), "member_id")
     everybody = tuple(JoinedMember(f"m{number}", None, bytes(100)) for number in range(100))
     before = sys.getrefcount(everybody)
     splice.frames([1], [JoinReply("m0", generation_id=1, members=everybody)])

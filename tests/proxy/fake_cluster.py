@@ -9,13 +9,12 @@ from typing import Any
 
 from kio.index import load_response_schema
 
+from kcoord.api_keys import ApiKey
 from kcoord.client.kio_codec import build_entity
 from kcoord.protocol.codec import encode_response
 from kcoord.protocol.frames import FrameSplitter
 from kcoord.protocol.headers import RequestHeader, read_request_start
 from kcoord.proxy.forwarding.endpoints import Endpoint
-
-METADATA, HEARTBEAT, SASL_HANDSHAKE, API_VERSIONS, SASL_AUTHENTICATE = 3, 12, 17, 18, 36
 
 NODE = 999
 """An API key that does not exist: in ApiVersions its newest version is the id of the answering broker."""
@@ -72,7 +71,7 @@ class FakeCluster:
             while chunk := connection.recv(1 << 16):
                 for frame in splitter.feed(chunk):
                     connection.sendall(self._answer(frame, node_id, port))
-                    if self.hangs_up_after_login and read_request_start(frame).api_key == SASL_AUTHENTICATE:
+                    if self.hangs_up_after_login and read_request_start(frame).api_key == ApiKey.SASL_AUTHENTICATE:
                         return
 
     def _answer(self, frame: bytes, node_id: int, port: int) -> bytes:
@@ -81,7 +80,7 @@ class FakeCluster:
         values: dict[str, Any] = {}
         match asked.api_key:
             case 18:  # ApiVersions: the node id as a version of NODE, and the login APIs
-                versions = {METADATA: 12, SASL_HANDSHAKE: 1, SASL_AUTHENTICATE: 2, NODE: node_id}
+                versions = {ApiKey.METADATA: 12, ApiKey.SASL_HANDSHAKE: 1, ApiKey.SASL_AUTHENTICATE: 2, NODE: node_id}
                 values = {"api_keys": [{"api_key": key, "max_version": most} for key, most in versions.items()]}
             case 17:
                 values = {"mechanisms": ["PLAIN"]}

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from kcoord.api_keys import ApiKey
 from kcoord.client.kio_codec import build_entity
 from kcoord.protocol.codec import encode_request, request_type
 from kcoord.protocol.headers import RequestHeader
@@ -14,8 +15,6 @@ from kcoord.proxy.forwarding.routes import Routes
 from kcoord.proxy.forwarding.upstream_connection import UpstreamConnection
 from kcoord.proxy.no_metrics import NoMetrics
 from tests.proxy.answers import here
-
-PRODUCE, FETCH, METADATA, OFFSET_COMMIT, HEARTBEAT, API_VERSIONS = 0, 1, 3, 8, 12, 18
 
 
 class Link(asyncio.Transport):
@@ -159,13 +158,13 @@ def request(api_key: int, version: int, correlation_id: int, **values: Any) -> b
 
 
 def heartbeat(correlation_id: int) -> bytes:
-    return request(HEARTBEAT, 4, correlation_id, group_id="g", generation_id=1, member_id="m")
+    return request(ApiKey.HEARTBEAT, 4, correlation_id, group_id="g", generation_id=1, member_id="m")
 
 
 def produce(correlation_id: int, *, acks: int, version: int = 9, size: int = 50) -> bytes:
     parts = [{"index": 0, "records": bytes(size)}]
     topics = [{"name": "t", "partition_data": parts}]
-    return request(PRODUCE, version, correlation_id, acks=acks, topic_data=topics, transactional_id="tx")
+    return request(ApiKey.PRODUCE, version, correlation_id, acks=acks, topic_data=topics, transactional_id="tx")
 
 
 def answer(correlation_id: int, content: bytes = b"\0\0\0\0\0\0") -> bytes:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
+from kcoord.api_keys import ApiKey
 from kcoord.client.kio_codec import build_entity
 from kcoord.errors import ErrorCode
 from kcoord.protocol.codec import (
@@ -16,12 +17,6 @@ from kcoord.protocol.codec import (
 from kcoord.protocol.headers import RequestHeader
 from kcoord.proxy.forwarding.interceptors import Answer, Decision, Interceptor, Pass, Replace, Request
 from kcoord.proxy.observing.group_observer import GroupObserver
-
-JOIN_GROUP = 11
-HEARTBEAT = 12
-LEAVE_GROUP = 13
-SYNC_GROUP = 14
-CONSUMER_GROUP_HEARTBEAT = 68
 
 
 class Clock:
@@ -93,13 +88,13 @@ def join(
         "protocol_type": "consumer",
         "protocols": [{"name": "range", "metadata": subscription(*topics)}],
     }
-    return asked(JOIN_GROUP, version, **(values | more))
+    return asked(ApiKey.JOIN_GROUP, version, **(values | more))
 
 
 def joining_beat(group_id: str, member_id: str, **more: Any) -> Request:
     """Encodes a ConsumerGroupHeartbeat, which joins unless another epoch is given."""
     values: dict[str, Any] = {"group_id": group_id, "member_id": member_id, "member_epoch": 0, "topic_partitions": None}
-    return asked(CONSUMER_GROUP_HEARTBEAT, 1, subscribed_topic_names=["orders"], **(values | more))
+    return asked(ApiKey.CONSUMER_GROUP_HEARTBEAT, 1, subscribed_topic_names=["orders"], **(values | more))
 
 
 def response_of(decision: Decision, request: Request) -> Any:
@@ -171,7 +166,7 @@ class Coordinator:
         self.answer(client, request, error_code=ErrorCode.member_id_required, member_id=member_id, protocol_name="")
 
     def sync(self, client: FakeClient, group_id: str, member_id: str, *, generation: int) -> None:
-        request = asked(SYNC_GROUP, 5, group_id=group_id, member_id=member_id, generation_id=generation)
+        request = asked(ApiKey.SYNC_GROUP, 5, group_id=group_id, member_id=member_id, generation_id=generation)
         self.answer(client, request, protocol_type="consumer", protocol_name="range", assignment=b"")
 
     def beat(
@@ -183,9 +178,9 @@ class Coordinator:
         generation: int,
         error_code: ErrorCode = ErrorCode.none,
     ) -> None:
-        request = asked(HEARTBEAT, 4, group_id=group_id, member_id=member_id, generation_id=generation)
+        request = asked(ApiKey.HEARTBEAT, 4, group_id=group_id, member_id=member_id, generation_id=generation)
         self.answer(client, request, error_code=error_code)
 
     def leave(self, client: FakeClient, group_id: str, member_id: str, reason: str | None = None) -> None:
-        request = asked(LEAVE_GROUP, 5, group_id=group_id, members=[{"member_id": member_id, "reason": reason}])
+        request = asked(ApiKey.LEAVE_GROUP, 5, group_id=group_id, members=[{"member_id": member_id, "reason": reason}])
         self.answer(client, request, members=[{"member_id": member_id}])

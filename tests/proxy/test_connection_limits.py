@@ -5,6 +5,7 @@ from contextlib import closing
 
 import pytest
 
+from kcoord.api_keys import ApiKey
 from kcoord.client.client import Disconnected
 from kcoord.proxy.metrics import ProxyCounters
 from kcoord.security.listener import Listener, Sasl
@@ -12,7 +13,7 @@ from kcoord.security.refusals import Refusal
 from kcoord.security.users import Users
 from kcoord.settings import Settings
 from tests.proxy.brokers.test_following import Scene, proxying, until
-from tests.proxy.fake_cluster import METADATA, FakeCluster
+from tests.proxy.fake_cluster import FakeCluster
 
 
 def connected(scene: Scene) -> socket.socket:
@@ -26,15 +27,15 @@ def test_a_client_beyond_the_limit_is_refused_and_was_never_open(setting: str) -
     with FakeCluster() as cluster, proxying(cluster.start(1), settings=settings) as scene:
         meter = scene.proxy.metrics = ProxyCounters()
         with scene.client() as one:
-            assert one.ask(METADATA, 12, topics=()).brokers
+            assert one.ask(ApiKey.METADATA, 12, topics=()).brokers
             with pytest.raises(Disconnected), scene.client() as beyond:
-                beyond.ask(METADATA, 12, topics=())
+                beyond.ask(ApiKey.METADATA, 12, topics=())
             until(lambda: scene.proxy.refused == {Refusal.LIMIT: 1}, "the refusal")
-            assert one.ask(METADATA, 12, topics=()).brokers
+            assert one.ask(ApiKey.METADATA, 12, topics=()).brokers
         until(lambda: not scene.proxy.clients, "the end")
         assert (meter.clients_opened, meter.clients_closed, meter.clients_broken) == (1, 1, 0)
         with scene.client() as another:
-            assert another.ask(METADATA, 12, topics=()).brokers
+            assert another.ask(ApiKey.METADATA, 12, topics=()).brokers
 
 
 def test_who_has_not_logged_in_yet_counts() -> None:

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kcoord.api_keys import ApiKey
 from kcoord.client import scram
 from kcoord.client.connect_errors import LoginFailed, in_one_line
 from kcoord.client.kio_codec import build_entity
@@ -20,7 +21,6 @@ from kcoord.security.login import AnswerApiVersions, Check, LoggedIn, Login, Out
 from kcoord.security.refusals import Refusal
 from kcoord.security.users import Users
 
-HANDSHAKE, VERSIONS, AUTHENTICATE, METADATA = 17, 18, 36, 3
 ALL = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 NAME = "al=ice,"
 USERS = Users.nobody().with_user(NAME, Secret("pässword"), iterations=4096)
@@ -37,7 +37,7 @@ def login(*mechanisms: str) -> Login:
 
 def begun(mechanism: str, *, version: int = 1) -> Login:
     made = login()
-    assert isinstance(made.receive(request(HANDSHAKE, version, mechanism=mechanism)), Send)
+    assert isinstance(made.receive(request(ApiKey.SASL_HANDSHAKE, version, mechanism=mechanism)), Send)
     return made
 
 
@@ -75,7 +75,7 @@ def log_in(made: Login, sasl: Sasl) -> Outcome:
 def versions() -> Any:
     from types import SimpleNamespace
 
-    return SimpleNamespace(api_keys=[SimpleNamespace(api_key=AUTHENTICATE, min_version=0, max_version=2)])
+    return SimpleNamespace(api_keys=[SimpleNamespace(api_key=ApiKey.SASL_AUTHENTICATE, min_version=0, max_version=2)])
 
 
 def client(mechanism: str, *, name: str = NAME, password: str = "pässword") -> Sasl:
@@ -99,7 +99,7 @@ def test_a_wrong_password_and_an_unknown_user_cannot_be_told_apart(mechanism: st
     for stranger in (client(mechanism, password="guessed"), client(mechanism, name="nobody")):
         outcome = log_in(login(), stranger)
         assert refused(outcome) is Refusal.CREDENTIALS
-        answers.append(response(outcome, AUTHENTICATE, 2))
+        answers.append(response(outcome, ApiKey.SASL_AUTHENTICATE, 2))
     assert answers[0] == answers[1]
     assert answers[0].error_code is ErrorCode.sasl_authentication_failed
 
@@ -109,15 +109,15 @@ def test_a_user_who_is_not_there_is_challenged_like_one_who_is(mechanism: str) -
     challenges = []
     for name in (NAME, "nobody"):
         first = scram.ClientFirst(username=name, nonce="client")
-        outcome = begun(mechanism).receive(request(AUTHENTICATE, 2, auth_bytes=first.text().encode()))
-        challenges.append(scram.ServerFirst.parse(response(outcome, AUTHENTICATE, 2).auth_bytes.decode()))
+        outcome = begun(mechanism).receive(request(ApiKey.SASL_AUTHENTICATE, 2, auth_bytes=first.text().encode()))
+        challenges.append(scram.ServerFirst.parse(response(outcome, ApiKey.SASL_AUTHENTICATE, 2).auth_bytes.decode()))
     real, decoy = challenges
     assert (real.nonce, real.iterations, len(real.salt)) == (decoy.nonce, decoy.iterations, len(decoy.salt))
 
 
 def test_a_password_is_checked_by_whoever_has_the_time() -> None:
     made = begun("PLAIN")
-    outcome = made.receive(request(AUTHENTICATE, 0, auth_bytes=f"\0{NAME}\0pässword".encode()))
+    outcome = made.receive(request(ApiKey.SASL_AUTHENTICATE, 0, auth_bytes=f"\0{NAME}\0pässword".encode()))
     assert isinstance(outcome, Check)
     assert made.state is State.CHECKING
     assert isinstance(made.checked(True), LoggedIn)
@@ -136,14 +136,14 @@ def test_a_password_is_checked_by_whoever_has_the_time() -> None:
 )
 def test_a_plain_message_is_what_the_rfc_says_or_refused(message: str, why: Refusal) -> None:
     made = begun("PLAIN")
-    outcome = finished(made, made.receive(request(AUTHENTICATE, 2, auth_bytes=message.encode())))
+    outcome = finished(made, made.receive(request(ApiKey.SASL_AUTHENTICATE, 2, auth_bytes=message.encode())))
     assert refused(outcome) is why
-    assert response(outcome, AUTHENTICATE, 2).error_code is ErrorCode.sasl_authentication_failed
+    assert response(outcome, ApiKey.SASL_AUTHENTICATE, 2).error_code is ErrorCode.sasl_authentication_failed
 
 
 def test_one_may_say_that_one_acts_as_oneself() -> None:
     made = begun("PLAIN")
-    outcome = made.receive(request(AUTHENTICATE, 2, auth_bytes=f"{NAME}\0{NAME}\0pässword".encode()))
+    outcome = made.receive(request(ApiKey.SASL_AUTHENTICATE, 2, auth_bytes=f"{NAME}\0{NAME}\0pässword".encode()))
     assert isinstance(finished(made, outcome), LoggedIn)
 
 
@@ -152,23 +152,23 @@ def test_one_may_say_that_one_acts_as_oneself() -> None:
 def test_a_name_that_no_user_can_have_is_malformed(mechanism: str, size: int, why: Refusal) -> None:
     outcome = log_in(login(), client(mechanism, name="ä" * (size // 2) + "b" * (size % 2)))
     assert refused(outcome) is why
-    assert response(outcome, AUTHENTICATE, 2).error_code is ErrorCode.sasl_authentication_failed
+    assert response(outcome, ApiKey.SASL_AUTHENTICATE, 2).error_code is ErrorCode.sasl_authentication_failed
 
 
 @pytest.mark.parametrize("mechanism", ALL)
 def test_a_message_that_is_far_too_long_is_refused_before_it_is_looked_into(mechanism: str) -> None:
     for frame in (b"\0a\0" + b"x" * 4096, b"n,,n=a,r=" + b"x" * 4096, b"\xff" * 500_000):
-        outcome = begun(mechanism).receive(request(AUTHENTICATE, 2, auth_bytes=frame))
+        outcome = begun(mechanism).receive(request(ApiKey.SASL_AUTHENTICATE, 2, auth_bytes=frame))
         assert refused(outcome) is Refusal.MALFORMED
         assert isinstance(outcome, Refuse)
         assert outcome.refused.about == f"a message of {len(frame)} bytes by {mechanism}"
-        assert response(outcome, AUTHENTICATE, 2).error_code is ErrorCode.sasl_authentication_failed
+        assert response(outcome, ApiKey.SASL_AUTHENTICATE, 2).error_code is ErrorCode.sasl_authentication_failed
 
 
 def test_a_long_password_is_one() -> None:
     made = begun("PLAIN")
     message = f"\0{NAME}\0".encode()
-    outcome = made.receive(request(AUTHENTICATE, 2, auth_bytes=message + b"x" * (4096 - len(message))))
+    outcome = made.receive(request(ApiKey.SASL_AUTHENTICATE, 2, auth_bytes=message + b"x" * (4096 - len(message))))
     assert isinstance(outcome, Check)
 
 
@@ -200,20 +200,20 @@ def test_of_what_is_shown_only_a_part_no_more_is_looked_at() -> None:
     ],
 )
 def test_a_first_scram_message_that_is_malformed_fails_the_login(first: str) -> None:
-    outcome = begun("SCRAM-SHA-256").receive(request(AUTHENTICATE, 2, auth_bytes=first.encode()))
+    outcome = begun("SCRAM-SHA-256").receive(request(ApiKey.SASL_AUTHENTICATE, 2, auth_bytes=first.encode()))
     assert refused(outcome) is Refusal.MALFORMED
-    assert response(outcome, AUTHENTICATE, 2).error_code is ErrorCode.sasl_authentication_failed
+    assert response(outcome, ApiKey.SASL_AUTHENTICATE, 2).error_code is ErrorCode.sasl_authentication_failed
 
 
 def test_bytes_that_are_no_text_fail_the_login() -> None:
     for mechanism in ALL:
-        outcome = begun(mechanism).receive(request(AUTHENTICATE, 2, auth_bytes=b"\xff\0\xff\0\xff"))
+        outcome = begun(mechanism).receive(request(ApiKey.SASL_AUTHENTICATE, 2, auth_bytes=b"\xff\0\xff\0\xff"))
         assert refused(outcome) is Refusal.MALFORMED
 
 
 def scram_final(made: Login, first: scram.ClientFirst, password: str = "pässword") -> scram.ClientFinal:
-    outcome = made.receive(request(AUTHENTICATE, 2, auth_bytes=first.text().encode()))
-    challenge = response(outcome, AUTHENTICATE, 2).auth_bytes.decode()
+    outcome = made.receive(request(ApiKey.SASL_AUTHENTICATE, 2, auth_bytes=first.text().encode()))
+    challenge = response(outcome, ApiKey.SASL_AUTHENTICATE, 2).auth_bytes.decode()
     return scram.answer_challenge("SCRAM-SHA-256", first, password, challenge)[0]
 
 
@@ -234,7 +234,7 @@ def test_a_last_scram_message_must_fit_all_that_was_said(old: str, new: str, why
     made = begun("SCRAM-SHA-256")
     text = scram_final(made, scram.ClientFirst(username=NAME, nonce="client")).text()
     assert old in text
-    outcome = made.receive(request(AUTHENTICATE, 2, auth_bytes=text.replace(old, new).encode()))
+    outcome = made.receive(request(ApiKey.SASL_AUTHENTICATE, 2, auth_bytes=text.replace(old, new).encode()))
     assert refused(outcome) is why
 
 
@@ -249,7 +249,7 @@ def test_a_last_scram_message_must_fit_all_that_was_said(old: str, new: str, why
 )
 def test_nobody_acts_as_another_and_there_are_no_delegation_tokens(first: scram.ClientFirst, is_let_in: bool) -> None:
     made = begun("SCRAM-SHA-256")
-    outcome = made.receive(request(AUTHENTICATE, 2, auth_bytes=scram_final(made, first).text().encode()))
+    outcome = made.receive(request(ApiKey.SASL_AUTHENTICATE, 2, auth_bytes=scram_final(made, first).text().encode()))
     assert isinstance(outcome, LoggedIn) == is_let_in
 
 
@@ -258,32 +258,32 @@ def test_a_proof_does_not_serve_twice() -> None:
     first = scram.ClientFirst(username=NAME, nonce="client")
     final = scram_final(made, first).text().encode()
     again = Login(lambda: USERS, ALL, fresh_nonce=lambda: "another")
-    again.receive(request(HANDSHAKE, 1, mechanism="SCRAM-SHA-256"))
-    again.receive(request(AUTHENTICATE, 2, auth_bytes=first.text().encode()))
-    assert refused(again.receive(request(AUTHENTICATE, 2, auth_bytes=final))) is Refusal.CREDENTIALS
+    again.receive(request(ApiKey.SASL_HANDSHAKE, 1, mechanism="SCRAM-SHA-256"))
+    again.receive(request(ApiKey.SASL_AUTHENTICATE, 2, auth_bytes=first.text().encode()))
+    assert refused(again.receive(request(ApiKey.SASL_AUTHENTICATE, 2, auth_bytes=final))) is Refusal.CREDENTIALS
 
 
 def test_a_mechanism_that_is_not_offered_is_answered_with_those_that_are() -> None:
-    outcome = login("SCRAM-SHA-512").receive(request(HANDSHAKE, 1, mechanism="PLAIN"))
+    outcome = login("SCRAM-SHA-512").receive(request(ApiKey.SASL_HANDSHAKE, 1, mechanism="PLAIN"))
     assert refused(outcome) is Refusal.MECHANISM
-    answer = response(outcome, HANDSHAKE, 1)
+    answer = response(outcome, ApiKey.SASL_HANDSHAKE, 1)
     assert (answer.error_code, answer.mechanisms) == (ErrorCode.unsupported_sasl_mechanism, ("SCRAM-SHA-512",))
 
 
 def test_versions_may_be_asked_for_three_times_before_the_login_and_not_more_often() -> None:
     made = login()
-    assert isinstance(made.receive(request(VERSIONS, 4)), AnswerApiVersions)
-    assert isinstance(made.receive(request(VERSIONS, 4)), AnswerApiVersions)
-    assert isinstance(made.receive(request(VERSIONS, 0)), AnswerApiVersions)
-    assert refused(made.receive(request(VERSIONS, 0))) is Refusal.BEFORE_LOGIN
+    assert isinstance(made.receive(request(ApiKey.API_VERSIONS, 4)), AnswerApiVersions)
+    assert isinstance(made.receive(request(ApiKey.API_VERSIONS, 4)), AnswerApiVersions)
+    assert isinstance(made.receive(request(ApiKey.API_VERSIONS, 0)), AnswerApiVersions)
+    assert refused(made.receive(request(ApiKey.API_VERSIONS, 0))) is Refusal.BEFORE_LOGIN
 
 
 @pytest.mark.parametrize(
     "frame",
     [
-        request(METADATA, 12, topics=None),
-        request(AUTHENTICATE, 2, auth_bytes=b""),
-        struct.pack(">hhih", HANDSHAKE, 2, 1, -1),
+        request(ApiKey.METADATA, 12, topics=None),
+        request(ApiKey.SASL_AUTHENTICATE, 2, auth_bytes=b""),
+        struct.pack(">hhih", ApiKey.SASL_HANDSHAKE, 2, 1, -1),
         struct.pack(">hhih", 9999, 0, 1, -1),
     ],
 )
@@ -296,10 +296,10 @@ def test_anything_but_versions_and_a_handshake_is_refused_unread(frame: bytes) -
 @pytest.mark.parametrize(
     ("frame", "error"),
     [
-        (request(METADATA, 12, topics=None), None),
-        (request(VERSIONS, 3), None),
-        (struct.pack(">hhih", AUTHENTICATE, 3, 1, -1), None),
-        (request(HANDSHAKE, 1, mechanism="PLAIN"), ErrorCode.illegal_sasl_state),
+        (request(ApiKey.METADATA, 12, topics=None), None),
+        (request(ApiKey.API_VERSIONS, 3), None),
+        (struct.pack(">hhih", ApiKey.SASL_AUTHENTICATE, 3, 1, -1), None),
+        (request(ApiKey.SASL_HANDSHAKE, 1, mechanism="PLAIN"), ErrorCode.illegal_sasl_state),
     ],
 )
 def test_between_handshake_and_password_nothing_else_may_come(frame: bytes, error: ErrorCode | None) -> None:
@@ -309,10 +309,12 @@ def test_between_handshake_and_password_nothing_else_may_come(frame: bytes, erro
     if error is None:
         assert outcome.pieces == []
     else:
-        assert response(outcome, HANDSHAKE, 1).error_code is error
+        assert response(outcome, ApiKey.SASL_HANDSHAKE, 1).error_code is error
 
 
-@pytest.mark.parametrize("frame", [b"", b"\0\x11\0\1", struct.pack(">hhihh", HANDSHAKE, 1, 1, -1, 99) + b"PLAIN"])
+@pytest.mark.parametrize(
+    "frame", [b"", b"\0\x11\0\1", struct.pack(">hhihh", ApiKey.SASL_HANDSHAKE, 1, 1, -1, 99) + b"PLAIN"]
+)
 def test_what_cannot_be_read_is_refused(frame: bytes) -> None:
     assert refused(login().receive(frame)) is Refusal.MALFORMED
 
@@ -350,11 +352,17 @@ def test_what_is_told_of_a_refusal_names_the_user_in_one_line_and_no_password(me
 
 FRAMES = st.one_of(
     st.binary(max_size=60),
-    st.builds(lambda name: request(HANDSHAKE, 1, mechanism=name), st.sampled_from(["PLAIN", "SCRAM-SHA-256", "X"])),
-    st.builds(lambda name: request(HANDSHAKE, 0, mechanism=name), st.sampled_from(["PLAIN", "SCRAM-SHA-256"])),
-    st.builds(lambda token: request(AUTHENTICATE, 2, auth_bytes=token), st.binary(max_size=40)),
-    st.builds(lambda nonce: request(AUTHENTICATE, 0, auth_bytes=f"n,,n=a,r={nonce}".encode()), st.text(max_size=9)),
-    st.just(request(VERSIONS, 3)),
+    st.builds(
+        lambda name: request(ApiKey.SASL_HANDSHAKE, 1, mechanism=name), st.sampled_from(["PLAIN", "SCRAM-SHA-256", "X"])
+    ),
+    st.builds(
+        lambda name: request(ApiKey.SASL_HANDSHAKE, 0, mechanism=name), st.sampled_from(["PLAIN", "SCRAM-SHA-256"])
+    ),
+    st.builds(lambda token: request(ApiKey.SASL_AUTHENTICATE, 2, auth_bytes=token), st.binary(max_size=40)),
+    st.builds(
+        lambda nonce: request(ApiKey.SASL_AUTHENTICATE, 0, auth_bytes=f"n,,n=a,r={nonce}".encode()), st.text(max_size=9)
+    ),
+    st.just(request(ApiKey.API_VERSIONS, 3)),
 )
 
 

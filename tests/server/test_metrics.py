@@ -13,18 +13,18 @@ from typing import Any
 import pytest
 
 import kcoord.security.login  # noqa: F401 - here, as two threads that import at once can trip over pytest's rewriting
+from kcoord.api_keys import ApiKey
 from kcoord.client.client import Client, Disconnected
 from kcoord.client.connect_errors import CannotConnect, LoginFailed
 from kcoord.client.secret import Secret
 from kcoord.client.security import Plain, Scram, Security
-from kcoord.metrics.listening import Endpoint, endpoint_of, format_endpoint, listen_on
+from kcoord.metrics.listening import Endpoint, endpoint_of, listen_on
 from kcoord.security.listener import Listener, Sasl
 from kcoord.security.users import Users
 from kcoord.server.metrics.metrics_source import instrumented
 from kcoord.server.setup import Setup, settings_of
 from tests.support.scrapes import OPEN_METRICS, Scrape, ask
 
-PRODUCE, FETCH, METADATA, OFFSET_COMMIT, JOIN_GROUP, HEARTBEAT, LEAVE_GROUP, SYNC_GROUP = 0, 1, 3, 8, 11, 12, 13, 14
 SESSION = timedelta(seconds=30)
 USERS = Users.nobody().with_user("alice", Secret("wonderland"), iterations=4096)
 RANGE = ({"name": "range", "metadata": b"topics"},)
@@ -66,7 +66,7 @@ def counting(
         listener=listener,
     )
     listening = listen_on(Endpoint(host="127.0.0.1", port=0))
-    url = f"http://{format_endpoint(endpoint_of(listening))}"
+    url = f"http://{endpoint_of(listening)}"
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
@@ -104,7 +104,7 @@ class Member:
 
     def ask_to_join(self, protocols: Any = RANGE, session: timedelta = SESSION) -> None:
         self.client.send(
-            JOIN_GROUP,
+            ApiKey.JOIN_GROUP,
             5,
             group_id=self.group_id,
             session_timeout=session,
@@ -116,7 +116,7 @@ class Member:
         )
 
     def joined(self) -> Any:
-        answer = self.client.receive(JOIN_GROUP, 5)
+        answer = self.client.receive(ApiKey.JOIN_GROUP, 5)
         self.member_id, self.generation = answer.member_id, answer.generation_id
         return answer
 
@@ -129,15 +129,17 @@ class Member:
 
     def sync(self, *others: str) -> None:
         plan = [{"member_id": member_id, "assignment": b"some"} for member_id in (self.member_id, *others)]
-        self.client.ask(SYNC_GROUP, 3, **self._self(), assignments=plan)
+        self.client.ask(ApiKey.SYNC_GROUP, 3, **self._self(), assignments=plan)
 
     def heartbeat(self) -> str:
-        error: str = self.client.ask(HEARTBEAT, 3, **self._self(), group_instance_id=self.instance_id).error_code.name
+        error: str = self.client.ask(
+            ApiKey.HEARTBEAT, 3, **self._self(), group_instance_id=self.instance_id
+        ).error_code.name
         return error
 
     def leave(self) -> None:
         leaving = [{"member_id": self.member_id, "group_instance_id": self.instance_id}]
-        self.client.ask(LEAVE_GROUP, 3, group_id=self.group_id, members=leaving)
+        self.client.ask(ApiKey.LEAVE_GROUP, 3, group_id=self.group_id, members=leaving)
 
     def commit(self, *partitions: int, topic: str = "t") -> None:
         lines = [
@@ -146,7 +148,7 @@ class Member:
         ]
         topics = [{"name": topic, "partitions": lines}]
         member = {"generation_id_or_member_epoch": self.generation, "member_id": self.member_id}
-        self.client.ask(OFFSET_COMMIT, 8, group_id=self.group_id, **member, topics=topics)
+        self.client.ask(ApiKey.OFFSET_COMMIT, 8, group_id=self.group_id, **member, topics=topics)
 
     def _self(self) -> dict[str, Any]:
         return {"group_id": self.group_id, "generation_id": self.generation, "member_id": self.member_id}
@@ -304,7 +306,7 @@ def test_a_parked_request_took_the_whole_time(count: Count) -> None:
     partition = {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1 << 20}
     with counted.client() as client:
         client.send(
-            FETCH,
+            ApiKey.FETCH,
             12,
             max_wait=timedelta(seconds=0.3),
             min_bytes=1,
@@ -313,7 +315,7 @@ def test_a_parked_request_took_the_whole_time(count: Count) -> None:
             topics=[{"topic": "t", "partitions": [partition]}],
         )
         counted.until(lambda scrape: scrape("kcoord_requests_parked", api="Fetch") == 1)
-        client.receive(FETCH, 12)
+        client.receive(ApiKey.FETCH, 12)
     scrape = counted.scrape()
     assert errors(scrape, "Fetch") == {"NONE": 1}
     assert scrape("kcoord_request_duration_seconds_sum", api="Fetch") >= 0.29
@@ -337,7 +339,7 @@ def test_a_client_that_hangs_up_while_it_waits_leaves_nothing_behind(count: Coun
 def test_connections_are_told_by_how_they_ended(count: Count) -> None:
     counted = count(**{"max.connections": "2"})
     with counted.client() as open_client:
-        open_client.ask(METADATA, 12, topics=None)
+        open_client.ask(ApiKey.METADATA, 12, topics=None)
         for sent in (b"\x00\x00\x00\x08\x00\x47\x00\x00\x00\x00\x00\x01", b"\xff\xff\xff\xff", b"\x00\x00\x00\x01\x00"):
             client = counted.client()
             client.send_bytes(sent)
@@ -345,9 +347,9 @@ def test_connections_are_told_by_how_they_ended(count: Count) -> None:
                 client.receive_frame()
         counted.until(lambda scrape: scrape("kcoord_connections_open") == 1)
         with counted.client() as second:
-            second.ask(METADATA, 12, topics=None)
+            second.ask(ApiKey.METADATA, 12, topics=None)
             with counted.client() as third, pytest.raises(Disconnected):
-                third.ask(METADATA, 12, topics=None)
+                third.ask(ApiKey.METADATA, 12, topics=None)
         scrape = counted.until(lambda scrape: scrape("kcoord_connections_open") == 1)
     assert scrape.by("kcoord_connections_refused_total", "reason") == {"limit": 1}
     assert scrape.by("kcoord_connections_closed_total", "reason") == {"unserved": 1, "malformed": 2, "client": 1}
@@ -364,7 +366,7 @@ def test_who_cannot_log_in_is_refused_and_was_never_let_in(count: Count) -> None
             security=Security(sasl=Scram(mechanism="SCRAM-SHA-512", username="alice", password=Secret("wonderland")))
         )
     with counted.client(security=Security(sasl=Plain(username="alice", password=Secret("wonderland")))) as client:
-        client.ask(METADATA, 12, topics=None)
+        client.ask(ApiKey.METADATA, 12, topics=None)
         scrape = counted.until(
             lambda scrape: sum(scrape.by("kcoord_connections_refused_total", "reason").values()) == 2
         )

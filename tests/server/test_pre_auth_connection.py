@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from kcoord.api_keys import ApiKey
 from kcoord.client.connect_errors import CannotConnect, LoginFailed, TlsFailed, Unreachable
 from kcoord.client.kio_codec import build_entity
 from kcoord.client.secret import Secret
@@ -27,7 +28,6 @@ from tests.support.certificates import Identity, authority, signed
 
 from .conftest import Serve, Server
 
-METADATA, HANDSHAKE, VERSIONS, AUTHENTICATE = 3, 17, 18, 36
 USERS = Users.nobody().with_user("alice", Secret("secret-1"), iterations=4096)
 SASL = Sasl(mechanisms=("PLAIN", "SCRAM-SHA-256"), users=lambda: USERS)
 AUTHORITY, STRANGER = authority("the authority"), authority("a stranger")
@@ -100,7 +100,7 @@ def test_who_logs_in_is_let_in_under_his_name(serve: Serve, mechanism: str, is_e
         else Scram(mechanism=mechanism, username="alice", password=password)
     )
     with server.client(security=Security(sasl=sasl, tls=trusting() if is_encrypted else None)) as client:
-        assert client.ask(METADATA, 12, topics=None).cluster_id == server.runtime.cluster.cluster_id
+        assert client.ask(ApiKey.METADATA, 12, topics=None).cluster_id == server.runtime.cluster.cluster_id
         assert principals(server) == ["User:alice"]
     refused(server)
 
@@ -108,14 +108,14 @@ def test_who_logs_in_is_let_in_under_his_name(serve: Serve, mechanism: str, is_e
 def test_a_certificate_names_its_owner(serve: Serve) -> None:
     server = serve(listener=Listener(tls=tls(ClientAuth.REQUIRED)))
     with server.client(security=Security(tls=trusting(signed(AUTHORITY, "alice, of Delft")))) as client:
-        client.ask(METADATA, 12, topics=None)
+        client.ask(ApiKey.METADATA, 12, topics=None)
         assert principals(server) == ["User:CN=alice\\, of Delft"]
 
 
 def test_who_may_show_a_certificate_and_does_not_is_nobody_in_particular(serve: Serve) -> None:
     server = serve(listener=Listener(tls=tls(ClientAuth.REQUESTED)))
     with server.client(security=Security(tls=trusting())) as client:
-        client.ask(METADATA, 12, topics=None)
+        client.ask(ApiKey.METADATA, 12, topics=None)
         assert principals(server) == ["User:ANONYMOUS"]
     with pytest.raises(TlsFailed, match="unknown ca"):
         ask_by(server, Security(tls=trusting(signed(STRANGER, "mallory"))))
@@ -126,13 +126,13 @@ def test_a_login_counts_more_than_a_certificate(serve: Serve) -> None:
     server = serve(listener=Listener(tls=tls(ClientAuth.REQUIRED), sasl=SASL))
     security = Security(tls=trusting(signed(AUTHORITY, "machine")), sasl=PLAINLY.sasl)
     with server.client(security=security) as client:
-        client.ask(METADATA, 12, topics=None)
+        client.ask(ApiKey.METADATA, 12, topics=None)
         assert principals(server) == ["User:alice"]
 
 
 def ask_by(server: Server, security: Security) -> Any:
     with server.client(security=security) as client:
-        return client.ask(METADATA, 12, topics=None)
+        return client.ask(ApiKey.METADATA, 12, topics=None)
 
 
 @pytest.mark.parametrize(
@@ -164,13 +164,13 @@ def test_a_certificate_that_does_not_do_is_refused_with_the_reason_and_counted(
         with pytest.raises(TlsFailed, match=message):
             ask_by(server, security())
         refused(server, reason)
-        assert other.ask(METADATA, 12, topics=None).cluster_id
+        assert other.ask(ApiKey.METADATA, 12, topics=None).cluster_id
 
 
 @pytest.mark.parametrize(
     "content",
     [
-        pytest.param(frame(VERSIONS, 0), id="kafka"),
+        pytest.param(frame(ApiKey.API_VERSIONS, 0), id="kafka"),
         pytest.param(b"GET / HTTP/1.1\r\n\r\n", id="http"),
         pytest.param(b"\xff" * 64, id="noise"),
     ],
@@ -180,7 +180,7 @@ def test_what_is_no_tls_is_refused_at_a_port_that_speaks_it(serve: Serve, conten
     with server.client(security=Security(tls=trusting())) as other:
         closed_after(server, content)
         refused(server, Refusal.NOT_TLS)
-        assert other.ask(METADATA, 12, topics=None).cluster_id
+        assert other.ask(ApiKey.METADATA, 12, topics=None).cluster_id
 
 
 def test_who_comes_and_goes_without_a_word_is_not_counted(serve: Serve) -> None:
@@ -220,7 +220,7 @@ def test_a_login_that_fails_is_counted_logged_without_its_password_and_harms_nob
         with pytest.raises(LoginFailed, match=f"authentication failed for user {name} with {mechanism}"):
             ask_by(server, Security(sasl=sasl))
         refused(server, Refusal.CREDENTIALS)
-        assert other.ask(METADATA, 12, topics=None).cluster_id
+        assert other.ask(ApiKey.METADATA, 12, topics=None).cluster_id
     lines = [record.getMessage() for record in caplog.records]
     assert len([line for line in lines if line.startswith("refused")]) == 1
     assert f"why=credentials about=\"a wrong password or an unknown user as '{name}' by {mechanism}\"" in "\n".join(
@@ -232,10 +232,10 @@ def test_a_login_that_fails_is_counted_logged_without_its_password_and_harms_nob
 def test_a_failed_login_is_answered_only_after_a_while(serve: Serve) -> None:
     server = serve(listener=Listener(sasl=SASL), **{"connection.failed.authentication.delay.ms": "400"})
     with opened(server) as connection:
-        connection.sendall(frame(HANDSHAKE, 1, mechanism="PLAIN"))
+        connection.sendall(frame(ApiKey.SASL_HANDSHAKE, 1, mechanism="PLAIN"))
         assert connection.recv(1 << 16)
         before = time.monotonic()
-        connection.sendall(frame(AUTHENTICATE, 2, auth_bytes=b"\0alice\0wrong"))
+        connection.sendall(frame(ApiKey.SASL_AUTHENTICATE, 2, auth_bytes=b"\0alice\0wrong"))
         assert connection.recv(1 << 16)
         assert time.monotonic() - before >= 0.4
         assert connection.recv(1) == b""
@@ -244,26 +244,26 @@ def test_a_failed_login_is_answered_only_after_a_while(serve: Serve) -> None:
 def test_another_request_before_the_login_ends_the_connection_unanswered(serve: Serve) -> None:
     server = serve(listener=Listener(sasl=SASL))
     with server.client(security=PLAINLY) as other:
-        assert closed_after(server, frame(METADATA, 12, topics=None)) == b""
+        assert closed_after(server, frame(ApiKey.METADATA, 12, topics=None)) == b""
         refused(server, Refusal.BEFORE_LOGIN)
-        assert other.ask(METADATA, 12, topics=None).cluster_id
+        assert other.ask(ApiKey.METADATA, 12, topics=None).cluster_id
 
 
 def test_what_is_sent_behind_the_login_is_answered_once_it_is_done(serve: Serve) -> None:
     server = serve(listener=Listener(sasl=SASL))
-    large = frame(METADATA, 12, topics=[{"topic_id": None, "name": "t" * 200}] * 3000)
+    large = frame(ApiKey.METADATA, 12, topics=[{"topic_id": None, "name": "t" * 200}] * 3000)
     assert len(large) > 524_288
     with server.client() as client:
-        client.send(VERSIONS, 0)
-        client.send(HANDSHAKE, 1, mechanism="PLAIN")
-        client.send(AUTHENTICATE, 2, auth_bytes=b"\0alice\0secret-1")
-        client.send(METADATA, 12, topics=None)
+        client.send(ApiKey.API_VERSIONS, 0)
+        client.send(ApiKey.SASL_HANDSHAKE, 1, mechanism="PLAIN")
+        client.send(ApiKey.SASL_AUTHENTICATE, 2, auth_bytes=b"\0alice\0secret-1")
+        client.send(ApiKey.METADATA, 12, topics=None)
         client.send_bytes(large)
-        announced = {line.api_key for line in client.receive(VERSIONS, 0).api_keys}
-        assert {HANDSHAKE, AUTHENTICATE} <= announced
-        assert client.receive(HANDSHAKE, 1).mechanisms == ("PLAIN", "SCRAM-SHA-256")
-        assert client.receive(AUTHENTICATE, 2).error_code is ErrorCode.none
-        assert client.receive(METADATA, 12).cluster_id == server.runtime.cluster.cluster_id
+        announced = {line.api_key for line in client.receive(ApiKey.API_VERSIONS, 0).api_keys}
+        assert {ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE} <= announced
+        assert client.receive(ApiKey.SASL_HANDSHAKE, 1).mechanisms == ("PLAIN", "SCRAM-SHA-256")
+        assert client.receive(ApiKey.SASL_AUTHENTICATE, 2).error_code is ErrorCode.none
+        assert client.receive(ApiKey.METADATA, 12).cluster_id == server.runtime.cluster.cluster_id
         assert client.receive_frame()
     refused(server)
 
@@ -272,7 +272,7 @@ def test_bytes_may_come_one_by_one(serve: Serve) -> None:
     server = serve(listener=Listener(sasl=SASL))
     with opened(server) as connection:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        for byte in frame(HANDSHAKE, 1, mechanism="PLAIN"):
+        for byte in frame(ApiKey.SASL_HANDSHAKE, 1, mechanism="PLAIN"):
             connection.sendall(bytes([byte]))
         assert len(connection.recv(1 << 16)) > 4
     refused(server)
@@ -287,7 +287,7 @@ def test_a_frame_before_the_login_is_small(serve: Serve, length: int) -> None:
 
 def test_the_limit_of_frames_before_the_login_can_be_set(serve: Serve) -> None:
     server = serve(listener=Listener(sasl=SASL), **{"sasl.server.max.receive.size": "100"})
-    assert closed_after(server, frame(HANDSHAKE, 1, mechanism="M" * 100)) == b""
+    assert closed_after(server, frame(ApiKey.SASL_HANDSHAKE, 1, mechanism="M" * 100)) == b""
     refused(server, Refusal.MALFORMED)
 
 
@@ -311,7 +311,7 @@ def test_those_at_the_gate_count_as_connections(serve: Serve, is_encrypted: bool
         assert closed_after(server, b"") == b""
         refused(server, Refusal.LIMIT)
         waiting.close()
-        assert client.ask(METADATA, 12, topics=None).cluster_id
+        assert client.ask(ApiKey.METADATA, 12, topics=None).cluster_id
     while server.on_loop(lambda: server.runtime.connections or server.runtime._secure_listener.pre_auth_connections):  # type: ignore[union-attr]
         time.sleep(0.01)
     assert ask_by(server, security).cluster_id, "all places are free again"
@@ -332,9 +332,9 @@ def test_who_was_refused_and_stays_counts_as_a_connection_until_he_has_to_go(ser
     secure_listener: Any = server.runtime._secure_listener
     context = ssl.create_default_context(cadata=AUTHORITY.certificate_pem)
     with opened(server) as bare, context.wrap_socket(bare, server_hostname="localhost") as connection:
-        connection.sendall(frame(HANDSHAKE, 1, mechanism="PLAIN"))
+        connection.sendall(frame(ApiKey.SASL_HANDSHAKE, 1, mechanism="PLAIN"))
         assert connection.recv(1 << 16)
-        connection.sendall(frame(AUTHENTICATE, 2, auth_bytes=b"\0alice\0wrong"))
+        connection.sendall(frame(ApiKey.SASL_AUTHENTICATE, 2, auth_bytes=b"\0alice\0wrong"))
         assert connection.recv(1 << 16)
         assert server.on_loop(lambda: len(secure_listener.pre_auth_connections)) == 1
         eventually(server, lambda: not secure_listener.pre_auth_connections)
@@ -374,8 +374,8 @@ def test_a_password_of_one_who_has_gone_is_not_checked(serve: Serve) -> None:
     for _ in range(2):  # one per thread
         server.on_loop(lambda: secure_listener.check(released.wait, lambda _: None))
     with opened(server) as connection:
-        connection.sendall(frame(HANDSHAKE, 1, mechanism="PLAIN"))
-        connection.sendall(frame(AUTHENTICATE, 2, auth_bytes=b"\0alice\0secret-1"))
+        connection.sendall(frame(ApiKey.SASL_HANDSHAKE, 1, mechanism="PLAIN"))
+        connection.sendall(frame(ApiKey.SASL_AUTHENTICATE, 2, auth_bytes=b"\0alice\0secret-1"))
         checking = eventually(
             server,
             lambda: [pre_auth._checking for pre_auth in secure_listener.pre_auth_connections if pre_auth._checking],
@@ -389,9 +389,9 @@ def test_a_password_of_one_who_has_gone_is_not_checked(serve: Serve) -> None:
 
 def test_a_login_is_not_repeated(serve: Serve) -> None:
     with serve(listener=Listener(sasl=SASL)).client(security=PLAINLY) as client:
-        assert client.ask(HANDSHAKE, 1, mechanism="PLAIN").error_code is ErrorCode.illegal_sasl_state
-        assert client.ask(AUTHENTICATE, 2, auth_bytes=b"").error_code is ErrorCode.illegal_sasl_state
-        assert client.ask(METADATA, 12, topics=None).cluster_id
+        assert client.ask(ApiKey.SASL_HANDSHAKE, 1, mechanism="PLAIN").error_code is ErrorCode.illegal_sasl_state
+        assert client.ask(ApiKey.SASL_AUTHENTICATE, 2, auth_bytes=b"").error_code is ErrorCode.illegal_sasl_state
+        assert client.ask(ApiKey.METADATA, 12, topics=None).cluster_id
 
 
 def test_where_no_login_is_wanted_one_is_told_so(serve: Serve) -> None:
@@ -408,7 +408,7 @@ def test_the_right_security_protocol_is_told_to_who_comes_with_a_wrong_one(serve
 
 def test_malformed_versions_are_refused(serve: Serve) -> None:
     server = serve(listener=Listener(sasl=SASL))
-    closed_after(server, struct.pack(">ihhih", 10, VERSIONS, 3, 1, 5))
+    closed_after(server, struct.pack(">ihhih", 10, ApiKey.API_VERSIONS, 3, 1, 5))
     refused(server, Refusal.MALFORMED)
 
 

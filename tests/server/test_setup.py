@@ -5,11 +5,11 @@ from typing import Final
 
 import pytest
 
+from kcoord.api_keys import ApiKey
 from kcoord.client.client import Client
 from kcoord.settings import Settings
 from kcoord.testing.embedded import EmbeddedCluster
 
-_DESCRIBE_CONFIGS: Final = 32
 _BROKER: Final = 4
 
 
@@ -33,7 +33,7 @@ def _setting(cluster: EmbeddedCluster, name: str) -> str:
     host, port = cluster.bootstrap.split(":")
     asked = {"resource_type": _BROKER, "resource_name": "1", "configuration_keys": [name]}
     with Client(host, int(port)) as client:
-        [answer] = client.ask(_DESCRIBE_CONFIGS, 4, resources=[asked]).results
+        [answer] = client.ask(ApiKey.DESCRIBE_CONFIGS, 4, resources=[asked]).results
     [line] = answer.configs
     value: str = line.value
     return value

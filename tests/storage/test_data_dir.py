@@ -16,9 +16,10 @@ from kcoord.broker.log.partition_log import Appended, Refused
 from kcoord.errors import ErrorCode
 from kcoord.protocol.records.batch import Batch, produced_batch
 from kcoord.protocol.records.record import ProducerStamp, Record, write_batch
+from kcoord.protocol.uuids import format_uuid
 from kcoord.settings import Settings
 from kcoord.storage.data_dir import BadDataDir, DataDir
-from kcoord.storage.log_dir import read_topic_id, topic_id_text
+from kcoord.storage.log_dir import read_topic_id
 from kcoord.storage.topic_discovery import load_topics
 from kcoord.storage.topics_file import NAME
 from tests.storage.failing_filesystem import Crash, FailingFilesystem, open_files_of
@@ -376,7 +377,7 @@ def test_partitions_that_are_missing_are_made_empty_and_named_once(
 def test_a_folder_of_another_topic_of_the_same_name_fails_its_log(folder: Path) -> None:
     with Server(folder) as server:
         server.create("orders", 2)
-    (folder / "orders-1" / "partition.metadata").write_text(f"version: 0\ntopic_id: {topic_id_text(UUID(int=99))}")
+    (folder / "orders-1" / "partition.metadata").write_text(f"version: 0\ntopic_id: {format_uuid(UUID(int=99).bytes)}")
     with Server(folder) as server:
         assert [each.log.is_failed for each in server.cluster.topics["orders"].partitions] == [False, True]
 

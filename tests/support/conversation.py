@@ -9,22 +9,11 @@ from kcoord.protocol.codec import decode_request, decode_response, encode_reques
 from kcoord.protocol.headers import RequestHeader
 from tests.support.groups.scene import Scene
 
-OFFSET_COMMIT: Final = 8
-OFFSET_FETCH: Final = 9
-JOIN_GROUP: Final = 11
-HEARTBEAT: Final = 12
-LEAVE_GROUP: Final = 13
-SYNC_GROUP: Final = 14
-DESCRIBE_GROUPS: Final = 15
-LIST_GROUPS: Final = 16
-DELETE_GROUPS: Final = 42
-OFFSET_DELETE: Final = 47
-
 _LENGTH: Final = 4  # bytes before a frame
 
 
 class Conversation:
-    """Encodes requests and decodes responses: `ask(LEAVE_GROUP, 2, group_id="g", member_id="m")` returns kio's
+    """Encodes requests and decodes responses: `ask(ApiKey.LEAVE_GROUP, 2, group_id="g", member_id="m")` returns kio's
     entity."""
 
     def __init__(self, scene: Scene) -> None:

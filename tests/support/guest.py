@@ -5,12 +5,10 @@ from datetime import timedelta
 from itertools import count
 from typing import Any, Protocol
 
+from kcoord.api_keys import ApiKey
 from kcoord.client.client_codec import kio_codec
 from kcoord.protocol.headers import RequestHeader
 from kcoord.proxy.forwarding.interceptors import Answer, ClientInfo, Decision, Handle, Pass, Request
-
-FIND_COORDINATOR, JOIN, HEARTBEAT, LEAVE, SYNC = 10, 11, 12, 13, 14
-OFFSET_COMMIT, OFFSET_FETCH, DESCRIBE_GROUPS, LIST_GROUPS, DELETE_GROUPS = 8, 9, 15, 16, 42
 
 _LENGTH = 4
 _TIMEOUT = 60.0
@@ -116,9 +114,9 @@ def member_fields(group: str, member_id: str, generation: int) -> dict[str, Any]
 
 async def join_alone(guest: Guest, group: str) -> tuple[str, int]:
     """Joins and syncs as the only member of a group, then Stable; returns the member id and the generation."""
-    given = await guest.ask(JOIN, 4, **join_fields(group))
-    joined = await guest.ask(JOIN, 4, **join_fields(group, given.member_id))
-    synced = await guest.ask(SYNC, 3, **sync_fields(group, joined.member_id, joined.generation_id))
+    given = await guest.ask(ApiKey.JOIN_GROUP, 4, **join_fields(group))
+    joined = await guest.ask(ApiKey.JOIN_GROUP, 4, **join_fields(group, given.member_id))
+    synced = await guest.ask(ApiKey.SYNC_GROUP, 3, **sync_fields(group, joined.member_id, joined.generation_id))
     assert synced.assignment == b"mine", (given, joined, synced)
     return joined.member_id, joined.generation_id
 
@@ -150,7 +148,7 @@ def commit_errors(response: Any) -> set[Any]:
 async def offsets_of(guest: Guest, group: str) -> dict[tuple[str, int], tuple[int, int, str]]:
     """Returns offset, leader epoch and metadata of each partition. Raises AssertionError if it is refused."""
     asked = [{"group_id": group, "member_id": None, "member_epoch": -1, "topics": None}]
-    response = await guest.ask(OFFSET_FETCH, 9, groups=asked, require_stable=False)
+    response = await guest.ask(ApiKey.OFFSET_FETCH, 9, groups=asked, require_stable=False)
     (group_result,) = response.groups
     assert group_result.error_code.value == 0, group_result.error_code
     return {

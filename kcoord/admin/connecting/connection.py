@@ -29,9 +29,9 @@ from kcoord.admin.connecting.client_settings import (
     pairs_layer,
 )
 from kcoord.admin.connecting.security import SUPPORTED_MECHANISMS, bad_setting, mechanism_of, protocol_of, security_of
-from kcoord.client.connect_errors import format_address
 from kcoord.client.secret import Secret
 from kcoord.client.security import OAuthBearer, Plain, Scram, Security
+from kcoord.endpoints import format_endpoint
 
 DEFAULT_TIMEOUT: Final = 30.0
 DEFAULT_SETUP_TIMEOUT: Final = 5.0
@@ -141,7 +141,7 @@ def addresses(setting: Setting) -> tuple[str, ...]:
     found = tuple(text.strip() for text in setting.text.split(",") if text.strip())
     if not found:
         raise BadConnection(f"{setting.origin}: no address is given: HOST:PORT is expected")
-    return tuple(format_address(*host_and_port(each, setting.origin)) for each in found)
+    return tuple(format_endpoint(*host_and_port(each, setting.origin)) for each in found)
 
 
 def host_and_port(text: str, origin: str = "-b") -> tuple[str, int]:

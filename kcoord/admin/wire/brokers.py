@@ -18,7 +18,8 @@ from kcoord.admin.waiting import Waits
 from kcoord.admin.wire.apis import API_VERSIONS, METADATA, Api
 from kcoord.client.client import Client
 from kcoord.client.client_codec import schema_codec
-from kcoord.client.connect_errors import LoginFailed, NoAnswer, Unreachable, format_address
+from kcoord.client.connect_errors import LoginFailed, NoAnswer, Unreachable
+from kcoord.endpoints import format_endpoint
 from kcoord.errors import ErrorCode
 from kcoord.exceptions import CorruptData
 
@@ -172,7 +173,7 @@ class Brokers:
     def _reuse_or_close(self, link: "_Link") -> None:
         """Reuses the bootstrap connection for its broker, if that advertises the same endpoint."""
         for node in self.nodes.values():
-            if format_address(node.host, node.port) == link.address:
+            if format_endpoint(node.host, node.port) == link.address:
                 self._links[node.id] = link
                 return
         link.close()
@@ -183,7 +184,7 @@ class Brokers:
     def _link(self, node: int) -> "_Link":
         if node not in self.nodes:
             raise Unreachable(f"broker {node} is not part of the cluster now")
-        endpoint = format_address(self.nodes[node].host, self.nodes[node].port)
+        endpoint = format_endpoint(self.nodes[node].host, self.nodes[node].port)
         link = self._links.get(node)
         if link and not link.is_broken and link.address == endpoint:
             return link

@@ -1,6 +1,5 @@
 """Topics and their logs: leaders, bounds, offsets by time, settings."""
 
-import base64
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Final, Generic, NamedTuple, TypeVar
@@ -10,6 +9,7 @@ from kcoord.admin.retry import RETRIABLE, Attempt, retry_until_resolved
 from kcoord.admin.wire.apis import DESCRIBE_CONFIGS, LIST_OFFSETS, METADATA, Api
 from kcoord.admin.wire.brokers import ApiRequest, ApiResponse, Brokers, Outcome, chunked, error_of
 from kcoord.errors import ErrorCode
+from kcoord.protocol.uuids import format_uuid
 
 Value = TypeVar("Value")
 Partitions = list[TopicPartition]
@@ -256,12 +256,7 @@ def _read_offsets(response: Any, attempt: Offsets) -> None:
 def _topic(metadata: Any) -> Topic:
     return Topic(
         name=metadata.name,
-        id=_topic_id(metadata.topic_id) if metadata.topic_id else None,
+        id=format_uuid(metadata.topic_id) if metadata.topic_id else None,
         is_internal=metadata.is_internal,
         leaders={each.partition_index: each.leader_id for each in metadata.partitions},
     )
-
-
-def _topic_id(topic_id: bytes) -> str:
-    """Formats an id as Kafka prints it: base64 for URLs, without padding."""
-    return base64.urlsafe_b64encode(topic_id).decode().rstrip("=")

@@ -5,7 +5,6 @@ read alone, by `offsets_log.record_codec`, which accepts all that is allowed; wh
 reason.
 """
 
-import base64
 from typing import Any, Final
 
 import numpy as np
@@ -21,6 +20,7 @@ from kcoord.pipeline.decoding.records import Records, source_columns, source_row
 from kcoord.pipeline.decoding.rejected import Rejection, rejected_record
 from kcoord.pipeline.schemas import COMMITS, TABLES
 from kcoord.protocol.schema.notation import INTEGERS
+from kcoord.protocol.uuids import format_uuid
 
 COMMIT_TYPES: Final = (OFFSET_COMMIT, LEGACY_OFFSET_COMMIT)
 """The record types of commits. Their keys differ only in the type's number."""
@@ -151,7 +151,7 @@ def _topic_ids(records: Records, spans: Spans) -> pa.Array:
 
 
 def _id_text(content: bytes) -> str | None:
-    return None if content == _NO_ID else base64.urlsafe_b64encode(content).decode().rstrip("=")
+    return None if content == _NO_ID else format_uuid(content)
 
 
 def _one_by_one(records: Records, rows: Integers) -> tuple[dict[int, dict[str, Any]], list[Rejection]]:

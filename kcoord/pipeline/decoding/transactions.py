@@ -42,12 +42,10 @@ from kcoord.protocol.records.batch import (
     has_valid_crc,
     read_header,
 )
+from kcoord.protocol.records.control_records import TRANSACTION_ENDS, ControlRecordType, read_control_type
 from kcoord.protocol.records.record import read_records
 
 _START: Final = struct.Struct(">qiibIh")
-_MARKER: Final = struct.Struct(">hh")
-_ABORT: Final = 0
-_COMMIT: Final = 1
 
 
 class Outcome(IntEnum):
@@ -136,9 +134,7 @@ def markers_of(content: bytes, position: int) -> Iterator[Marker]:
     except CorruptBatch:
         return
     for record in records:
-        if record.key is None or len(record.key) < _MARKER.size:
-            continue
-        marker_type = _MARKER.unpack_from(record.key)[1]
-        if marker_type in (_ABORT, _COMMIT):
-            outcome = Outcome.COMMITTED if marker_type == _COMMIT else Outcome.ABORTED
+        marker_type = read_control_type(record.key)
+        if marker_type in TRANSACTION_ENDS:
+            outcome = Outcome.COMMITTED if marker_type == ControlRecordType.COMMIT else Outcome.ABORTED
             yield Marker(batch.header.producer_id, position, outcome)

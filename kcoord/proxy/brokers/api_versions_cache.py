@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from kcoord.api_keys import ApiKey
 from kcoord.client.connect_errors import CannotConnect, Disconnected
 from kcoord.client.kio_codec import KioCodec
 from kcoord.exceptions import CorruptData
@@ -17,7 +18,7 @@ from kcoord.protocol.frames import framed
 from kcoord.protocol.headers import RequestHeader
 from kcoord.proxy.brokers.broker_connections import open_connection
 from kcoord.proxy.forwarding import api_versions
-from kcoord.proxy.forwarding.api_versions import API_VERSIONS, Limits
+from kcoord.proxy.forwarding.api_versions import Limits
 from kcoord.proxy.forwarding.endpoints import Endpoint
 
 if TYPE_CHECKING:
@@ -89,8 +90,8 @@ class ApiVersionsCache:
 
     async def _request(self, endpoint: Endpoint, api_version: int) -> CachedApiVersions:
         timeout = self._setup.connect_timeout
-        header = RequestHeader(API_VERSIONS, api_version, 0, self._setup.client_id)
-        request = KioCodec(API_VERSIONS, api_version).encode_request(header, _SOFTWARE)
+        header = RequestHeader(ApiKey.API_VERSIONS, api_version, 0, self._setup.client_id)
+        request = KioCodec(ApiKey.API_VERSIONS, api_version).encode_request(header, _SOFTWARE)
         connection = await open_connection(
             endpoint, replace(self._setup.security, sasl=None), client_id=self._setup.client_id, request_timeout=timeout
         )

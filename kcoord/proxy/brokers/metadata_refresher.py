@@ -10,6 +10,7 @@ import logging
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final, Protocol
 
+from kcoord.api_keys import ApiKey
 from kcoord.client.connect_errors import CannotConnect, Disconnected, LoginFailed, NoAnswer, Unreachable
 from kcoord.client.sasl import SASL_HANDSHAKE
 from kcoord.errors import ErrorCode
@@ -17,7 +18,6 @@ from kcoord.proxy.brokers.broker_connections import BrokerConnection, open_conne
 from kcoord.proxy.brokers.failures import Failure, format_failures, with_advice
 from kcoord.proxy.forwarding.addresses import Brokers
 from kcoord.proxy.forwarding.endpoints import Endpoint
-from kcoord.proxy.forwarding.rewriting import METADATA
 from kcoord.proxy.setup import CannotProxy
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("kcoord.proxy")
 
 _METADATA_VERSION: Final = 2  # of Kafka 0.10.1; every broker since then speaks it
-_API_VERSIONS: Final = (18, 0)
+_API_VERSIONS: Final = (ApiKey.API_VERSIONS, 0)
 _NO_MECHANISM: Final = "kcoord-asks-which"
 _REST: Final = 0.5
 """The least number of seconds between two refreshes, however many clients fail to connect."""
@@ -149,7 +149,7 @@ class MetadataRefresher:
             )
             await self._connection.request(*_API_VERSIONS)
         try:
-            metadata = await self._connection.request(METADATA, _METADATA_VERSION, topics=())
+            metadata = await self._connection.request(ApiKey.METADATA, _METADATA_VERSION, topics=())
         except Disconnected:
             # Without a login a broker answers ApiVersions and nothing else.
             if self.is_reachable or self._target.setup.security.sasl or not await self._wants_login(endpoint):

@@ -14,11 +14,12 @@ from collections.abc import Mapping
 from struct import Struct, error
 from typing import Final
 
+from kcoord.api_keys import ApiKey
 from kcoord.errors import ErrorCode
 from kcoord.protocol.frames import CorruptMessage, framed
+from kcoord.protocol.tagged_fields import skip_tagged_fields
 from kcoord.protocol.varint import BadVarint, read_uvarint, uvarint
 
-API_VERSIONS: Final = 18
 NEWEST: Final = 4
 """The newest version whose answers are known here; a request of a newer one gets UNSUPPORTED_VERSION."""
 
@@ -48,7 +49,7 @@ def unsupported_version(correlation_id: int, newest: int) -> bytes:
     """Returns the response, with its length, to an ApiVersions request whose version is too new: UNSUPPORTED_VERSION,
     in version 0.
     """
-    entries = _COUNT.pack(1) + _ENTRY.pack(API_VERSIONS, 0, newest)
+    entries = _COUNT.pack(1) + _ENTRY.pack(ApiKey.API_VERSIONS, 0, newest)
     return framed([_START.pack(correlation_id, ErrorCode.unsupported_version), entries])
 
 
@@ -68,7 +69,7 @@ def _intersect_compact(frame: bytes, limits: Limits) -> bytes:
     entries = []
     for _ in range(count - 1):
         start, tags = position, position + _ENTRY.size
-        position = _skip_tagged_fields(frame, tags)
+        position = skip_tagged_fields(frame, tags)
         if entry := _intersect(limits, *_ENTRY.unpack_from(frame, start)):
             entries += [entry, frame[tags:position]]
     return b"".join([frame[: _START.size], uvarint(len(entries) // 2 + 1), *entries, frame[position:]])
@@ -80,12 +81,3 @@ def _intersect(limits: Limits, key: int, oldest: int, newest: int) -> bytes:
         return _ENTRY.pack(key, oldest, newest)
     oldest, newest = max(oldest, limit.start), min(newest, limit.stop - 1)
     return _ENTRY.pack(key, oldest, newest) if oldest <= newest else b""
-
-
-def _skip_tagged_fields(frame: bytes, position: int) -> int:
-    count, position = read_uvarint(frame, position)
-    for _ in range(count):
-        _, position = read_uvarint(frame, position)
-        size, position = read_uvarint(frame, position)
-        position += size
-    return position

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from struct import Struct
 from typing import Final, NamedTuple
 
+from kcoord.endpoints import format_endpoint
 from kcoord.protocol.varint import uvarint
 
 _LENGTH: Final = Struct(">h")
@@ -17,7 +18,7 @@ class Endpoint(NamedTuple):
     port: int
 
     def __str__(self) -> str:
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+        return format_endpoint(self.host, self.port)
 
 
 EndpointOf = Callable[[int], Endpoint]

@@ -1,8 +1,9 @@
 """Runs interceptors on one whole request, one after the other."""
 
 import logging
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
+from kcoord.api_keys import ApiKey
 from kcoord.exceptions import RemoteFailure
 from kcoord.protocol.frames import CorruptMessage, framed
 from kcoord.proxy.forwarding import api_versions
@@ -19,6 +20,8 @@ from kcoord.proxy.forwarding.interceptors import (
 from kcoord.proxy.forwarding.routes import Route
 
 log = logging.getLogger("kcoord.proxy")
+
+_API_VERSIONS: Final = ApiKey.API_VERSIONS
 
 
 class Intercepted(NamedTuple):
@@ -37,7 +40,7 @@ class Unanswerable(RemoteFailure):
 
 def intercept(client: ClientInfo, route: Route, request: Request) -> Intercepted:
     """Runs the interceptors on a request, in order, until one answers or handles it. Raises Unanswerable."""
-    if request.api_key == api_versions.API_VERSIONS and request.api_version > api_versions.NEWEST:
+    if request.api_key == _API_VERSIONS and request.api_version > api_versions.NEWEST:
         return Intercepted(
             Answer([api_versions.unsupported_version(request.correlation_id, api_versions.NEWEST)]), request
         )

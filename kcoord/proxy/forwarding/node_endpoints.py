@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from kcoord.protocol.frames import CorruptMessage
+from kcoord.protocol.tagged_fields import skip_tagged_fields
 from kcoord.protocol.varint import BadVarint, read_uvarint, uvarint
 from kcoord.proxy.forwarding.endpoints import Endpoint, EndpointOf, encode_compact
 
@@ -83,7 +84,7 @@ def _node_endpoints(fields: Mapping[int, bytes]) -> list[_NodeEndpoint]:
             size, start = read_uvarint(content, position + 4)
             port = start + size - 1
             rack, behind = read_uvarint(content, port + 4)
-            end = _skip_tagged_fields(content, behind + max(rack - 1, 0))
+            end = skip_tagged_fields(content, behind + max(rack - 1, 0))
             endpoint = Endpoint(content[start:port].decode(errors="replace"), _number(content, port))
             found.append(_NodeEndpoint(_number(content, position), endpoint, content[port + 4 : end]))
             position = end
@@ -94,15 +95,6 @@ def _node_endpoints(fields: Mapping[int, bytes]) -> list[_NodeEndpoint]:
 
 def _number(content: bytes, position: int) -> int:
     return int.from_bytes(content[position : position + 4], signed=True)
-
-
-def _skip_tagged_fields(content: bytes, position: int) -> int:
-    count, position = read_uvarint(content, position)
-    for _ in range(count):
-        _, position = read_uvarint(content, position)
-        size, position = read_uvarint(content, position)
-        position += size
-    return position
 
 
 def _rewritten_fields(fields: Mapping[int, bytes], endpoint_of: EndpointOf) -> dict[int, bytes]:

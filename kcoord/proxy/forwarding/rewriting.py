@@ -20,6 +20,7 @@ from functools import cache
 from struct import Struct
 from typing import Final, NamedTuple, Protocol
 
+from kcoord.api_keys import ApiKey
 from kcoord.protocol.codec import codec, known_versions
 from kcoord.protocol.frames import CorruptMessage
 from kcoord.protocol.headers import read_response_header
@@ -28,27 +29,18 @@ from kcoord.protocol.varint import uvarint
 from kcoord.proxy.forwarding import node_endpoints
 from kcoord.proxy.forwarding.endpoints import Endpoint, EndpointOf, encode, encode_compact
 
-PRODUCE: Final = 0
-FETCH: Final = 1
-METADATA: Final = 3
-FIND_COORDINATOR: Final = 10
-DESCRIBE_QUORUM: Final = 55
-DESCRIBE_CLUSTER: Final = 60
-SHARE_FETCH: Final = 78
-SHARE_ACKNOWLEDGE: Final = 79
-
-_ADDRESSES_SINCE: Final = {
-    PRODUCE: 10,
-    FETCH: 16,
-    METADATA: 0,
-    FIND_COORDINATOR: 0,
-    DESCRIBE_CLUSTER: 0,
-    SHARE_FETCH: 0,
-    SHARE_ACKNOWLEDGE: 0,
+_ADDRESSES_SINCE: Final[Mapping[int, int]] = {
+    ApiKey.PRODUCE: 10,
+    ApiKey.FETCH: 16,
+    ApiKey.METADATA: 0,
+    ApiKey.FIND_COORDINATOR: 0,
+    ApiKey.DESCRIBE_CLUSTER: 0,
+    ApiKey.SHARE_FETCH: 0,
+    ApiKey.SHARE_ACKNOWLEDGE: 0,
 }
-_LIMITED_TO: Final = {DESCRIBE_QUORUM: range(2)}
-_ALL_BROKERS: Final = frozenset({METADATA, DESCRIBE_CLUSTER})
-_IN_TAGS: Final = frozenset({PRODUCE, FETCH})
+_LIMITED_TO: Final[Mapping[int, range]] = {ApiKey.DESCRIBE_QUORUM: range(2)}
+_ALL_BROKERS: Final = frozenset({ApiKey.METADATA, ApiKey.DESCRIBE_CLUSTER})
+_IN_TAGS: Final = frozenset({ApiKey.PRODUCE, ApiKey.FETCH})
 _NUMBER: Final = Struct(">i")
 
 

@@ -19,10 +19,12 @@ from enum import Enum
 from struct import Struct
 from typing import Final
 
+from kcoord.api_keys import ApiKey
 from kcoord.protocol.codec import known_versions
+from kcoord.protocol.tagged_fields import skip_tagged_fields
 from kcoord.protocol.varint import read_uvarint
 from kcoord.proxy.forwarding import fetch_scanner
-from kcoord.proxy.forwarding.api_versions import API_VERSIONS, Limits
+from kcoord.proxy.forwarding.api_versions import Limits
 from kcoord.proxy.forwarding.interceptors import HasPrefilter, Interceptor, Prefilter
 from kcoord.proxy.forwarding.passthrough import (
     FIRST_BY_ID,
@@ -30,15 +32,12 @@ from kcoord.proxy.forwarding.passthrough import (
     produce_by_id_needs_no_rewrite,
     produce_by_name_needs_no_rewrite,
 )
-from kcoord.proxy.forwarding.rewriting import FETCH, PRODUCE, may_have_addresses, rewritable_versions
-
-SASL_HANDSHAKE: Final = 17
-SASL_AUTHENTICATE: Final = 36
+from kcoord.proxy.forwarding.rewriting import may_have_addresses, rewritable_versions
 
 START: Final = Struct(">iIi")
 """The start of a request: length, API key and version as one number (the kind), correlation id."""
 
-_HEADERLESS_LOGIN: Final = (SASL_HANDSHAKE, 0)
+_HEADERLESS_LOGIN: Final = (ApiKey.SASL_HANDSHAKE, 0)
 """After SaslHandshake version 0, tokens without a header follow (KIP-152), which could be taken for requests. So it is
 refused. ApiVersions still announces it: librdkafka before 2.11.1 takes a broker without it for one without logins."""
 _MAX_APIS: Final = 1000
@@ -84,8 +83,8 @@ class Route:
         self.api_key, self.api_version = api_key, api_version
         self.observers = tuple(each for each in interceptors if api_key in each.observed)
         self.interceptors = tuple(each for each in interceptors if api_key in each.interests)
-        self.is_produce = api_key == PRODUCE
-        is_unknown_api_versions = api_key == API_VERSIONS and api_version not in limits[API_VERSIONS]
+        self.is_produce = api_key == ApiKey.PRODUCE
+        is_unknown_api_versions = api_key == ApiKey.API_VERSIONS and api_version not in limits[ApiKey.API_VERSIONS]
         self.is_seen_whole = bool(self.observers or self.interceptors or is_unknown_api_versions)
         is_unannounced = api_key in limits and api_version not in limits[api_key] and not is_unknown_api_versions
         self.is_refused = is_unannounced or (api_key, api_version) == _HEADERLESS_LOGIN
@@ -101,7 +100,7 @@ class Route:
         self.prefilter = _combined_prefilter(api_key, self.interceptors) if is_only_intercepted else None
         self.answer_is_only_observed = (
             self.answer is AnswerRoute.WHOLE
-            and api_key != API_VERSIONS
+            and api_key != ApiKey.API_VERSIONS
             and not may_have_addresses(api_key, api_version)
         )
 
@@ -129,13 +128,13 @@ def _combined_prefilter(api_key: int, interceptors: Sequence[Interceptor]) -> Pr
 
 
 def _answer_route(api_key: int, api_version: int, *, is_observed: bool) -> AnswerRoute:
-    if is_observed or api_key == API_VERSIONS:
+    if is_observed or api_key == ApiKey.API_VERSIONS:
         return AnswerRoute.WHOLE
     if not may_have_addresses(api_key, api_version):
         return AnswerRoute.PASSES
     return (
         AnswerRoute.SCANNED
-        if api_key == FETCH and api_version >= fetch_scanner.FIRST_WITH_ENDPOINTS
+        if api_key == ApiKey.FETCH and api_version >= fetch_scanner.FIRST_WITH_ENDPOINTS
         else AnswerRoute.WHOLE
     )
 
@@ -144,9 +143,9 @@ def _no_rewrite_check(api_key: int, api_version: int) -> Callable[[bytes], bool]
     """Returns the check that a whole answer of this API has no addresses; None if the API has none, or no check."""
     if not may_have_addresses(api_key, api_version):
         return None
-    if api_key == FETCH:
+    if api_key == ApiKey.FETCH:
         return fetch_needs_no_rewrite
-    if api_key == PRODUCE:
+    if api_key == ApiKey.PRODUCE:
         return produce_by_id_needs_no_rewrite if api_version >= FIRST_BY_ID else produce_by_name_needs_no_rewrite
     return None
 
@@ -176,7 +175,7 @@ def version_limits(interceptors: Sequence[Interceptor]) -> dict[int, range]:
     """Returns the versions that are announced to clients at most, by API key. Requests of other versions are
     refused.
     """
-    limits = {API_VERSIONS: known_versions(API_VERSIONS)}
+    limits: dict[int, range] = {ApiKey.API_VERSIONS: known_versions(ApiKey.API_VERSIONS)}
     for api_key in range(_MAX_APIS):
         if (versions := rewritable_versions(api_key)) is not None:
             limits[api_key] = versions
@@ -192,7 +191,7 @@ def _readable_versions(api_key: int) -> range:
     """Returns the versions that kio can read, with Produce from 0: Kafka 4 serves Produce from 3 but announces 0, since
     librdkafka takes a higher minimum for a broker that is too new."""
     known = known_versions(api_key)
-    return range(known.stop) if api_key == PRODUCE else known
+    return range(known.stop) if api_key == ApiKey.PRODUCE else known
 
 
 def _intersection(limit: range | None, other: range) -> range:
@@ -209,7 +208,7 @@ def wants_answer(buffer: bytes, position: int, end: int, api_version: int) -> bo
     try:
         position = _skip_string(buffer, position)
         if api_version >= _FIRST_FLEXIBLE_PRODUCE:
-            position = _skip_compact_string(buffer, _skip_tagged_fields(buffer, position))
+            position = _skip_compact_string(buffer, skip_tagged_fields(buffer, position))
         elif api_version >= _FIRST_TRANSACTIONAL_PRODUCE:
             position = _skip_string(buffer, position)
         if position + 2 > end:
@@ -227,12 +226,3 @@ def _skip_string(buffer: bytes, position: int) -> int:
 def _skip_compact_string(buffer: bytes, position: int) -> int:
     length, position = read_uvarint(buffer, position)
     return position + max(length - 1, 0)
-
-
-def _skip_tagged_fields(buffer: bytes, position: int) -> int:
-    count, position = read_uvarint(buffer, position)
-    for _ in range(count):
-        _, position = read_uvarint(buffer, position)
-        size, position = read_uvarint(buffer, position)
-        position += size
-    return position

@@ -12,6 +12,7 @@ from struct import Struct
 from time import perf_counter
 from typing import TYPE_CHECKING, Final, cast
 
+from kcoord.api_keys import ApiKey
 from kcoord.protocol.frames import CorruptMessage, framed
 from kcoord.proxy.connection_host import BrokerDirectory
 from kcoord.proxy.forwarding import api_versions, node_endpoints
@@ -241,7 +242,7 @@ class UpstreamConnection(asyncio.Protocol):
 
     def _rewritten(self, head: PendingRequest, frame: bytes) -> bytes:
         api_key, api_version = head.route.api_key, head.route.api_version
-        if api_key == api_versions.API_VERSIONS:
+        if api_key == ApiKey.API_VERSIONS:
             return api_versions.intersect_versions(frame, api_version, self._directory.limits)
         if not may_have_addresses(api_key, api_version):
             return frame

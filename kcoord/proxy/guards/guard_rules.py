@@ -9,22 +9,15 @@ from typing import Final, TypeVar
 
 from kcoord.admin.durations import parse_duration
 from kcoord.admin.name_patterns import compile_name_pattern
+from kcoord.api_keys import ApiKey
 from kcoord.exceptions import InvalidInput
-from kcoord.proxy.guards.guarded_apis import (
-    DESCRIBE_GROUPS,
-    FAMILIES,
-    FETCH,
-    FIND_COORDINATOR,
-    GUARDED,
-    OFFSET_COMMIT,
-    OFFSET_FETCH,
-    PRODUCE,
-    GuardedApi,
-    Reach,
-)
+from kcoord.proxy.guards.guarded_apis import FAMILIES, GUARDED, GuardedApi, Reach
 
 _GROUPS: Final = "groups"
-_BY_OFFSETS_TOPIC: Final = {FETCH: {OFFSET_FETCH, DESCRIBE_GROUPS}, PRODUCE: {OFFSET_COMMIT}}
+_BY_OFFSETS_TOPIC: Final = {
+    ApiKey.FETCH: {ApiKey.OFFSET_FETCH, ApiKey.DESCRIBE_GROUPS},
+    ApiKey.PRODUCE: {ApiKey.OFFSET_COMMIT},
+}
 """The group APIs whose effect a client can also have by fetching from or producing to `__consumer_offsets`."""
 
 
@@ -154,7 +147,7 @@ def parse_rule(text: str) -> Rule:
     if not about_groups:
         raise BadRule(f"{text!r}: requests of {name} name no groups, so there is nothing to match; leave out the regex")
     if name.lower() == _GROUPS:  # FindCoordinator and the APIs of group configs name groups, too
-        about_groups |= {FIND_COORDINATOR} | {api.key for api in GUARDED.values() if api.has_settings_of_groups}
+        about_groups |= {ApiKey.FIND_COORDINATOR} | {api.key for api in GUARDED.values() if api.has_settings_of_groups}
     return Rule(apis=frozenset(about_groups), pattern=pattern, is_of_family=is_of_family)
 
 

@@ -15,6 +15,7 @@ from struct import Struct
 from types import MappingProxyType
 from typing import Any, Final
 
+from kcoord.api_keys import ApiKey
 from kcoord.errors import ErrorCode
 from kcoord.protocol.codec import codec, request_type
 from kcoord.protocol.frames import CorruptMessage
@@ -27,15 +28,8 @@ _TOKEN: Final = ErrorCode.delegation_token_authorization_failed
 _TOPIC: Final = ErrorCode.topic_authorization_failed
 _TRANSACTION: Final = ErrorCode.transactional_id_authorization_failed
 
-PRODUCE: Final = 0
-FETCH: Final = 1
-METADATA: Final = 3
-OFFSET_COMMIT: Final = 8
-OFFSET_FETCH: Final = 9
-FIND_COORDINATOR: Final = 10
-JOIN_GROUP: Final = 11
-DESCRIBE_GROUPS: Final = 15
-CONSUMER_GROUP_HEARTBEAT: Final = 68
+_FETCH: Final = ApiKey.FETCH
+_FIND_COORDINATOR: Final = ApiKey.FIND_COORDINATOR
 
 _RESOURCES: Final = "resources"
 
@@ -54,7 +48,7 @@ class GuardedApi:
     that refuses them.
     """
 
-    key: int
+    key: ApiKey
     name: str
     families: tuple[str, ...]
     reach: Reach
@@ -81,8 +75,7 @@ _NO_CLUSTER: Final = "clients would see no cluster, and ask again for ever"
 
 
 def _reads(
-    key: int,
-    name: str,
+    key: ApiKey,
     families: str,
     error: ErrorCode,
     *,
@@ -91,7 +84,7 @@ def _reads(
 ) -> GuardedApi:
     return GuardedApi(
         key=key,
-        name=name,
+        name=key.title,
         families=tuple(families.split()),
         reach=Reach.NOTHING,
         error=error,
@@ -100,115 +93,117 @@ def _reads(
     )
 
 
-def _changes(key: int, name: str, families: str, error: ErrorCode, *, groups: str | None = None) -> GuardedApi:
+def _changes(key: ApiKey, families: str, error: ErrorCode, *, groups: str | None = None) -> GuardedApi:
     return GuardedApi(
-        key=key, name=name, families=tuple(families.split()), reach=Reach.UPSTREAM, error=error, group_field=groups
+        key=key, name=key.title, families=tuple(families.split()), reach=Reach.UPSTREAM, error=error, group_field=groups
     )
 
 
-def _changes_groups(key: int, name: str, *, groups: str = "group_id") -> GuardedApi:
-    return GuardedApi(key=key, name=name, families=("groups",), reach=Reach.GROUPS, error=_GROUP, group_field=groups)
+def _changes_groups(key: ApiKey, *, groups: str = "group_id") -> GuardedApi:
+    return GuardedApi(
+        key=key, name=key.title, families=("groups",), reach=Reach.GROUPS, error=_GROUP, group_field=groups
+    )
 
 
 _ALL: Final = (
-    _changes(PRODUCE, "Produce", "produce", _TOPIC),
-    _reads(FETCH, "Fetch", "consume", _TOPIC),
-    _reads(2, "ListOffsets", "consume", _TOPIC),
+    _changes(ApiKey.PRODUCE, "produce", _TOPIC),
+    _reads(ApiKey.FETCH, "consume", _TOPIC),
+    _reads(ApiKey.LIST_OFFSETS, "consume", _TOPIC),
     # It may create the topics that it names: read-only mode switches that off (guarding.py).
-    _reads(METADATA, "Metadata", "", _TOPIC, cannot_be_denied=_NO_CLUSTER),
-    _changes_groups(OFFSET_COMMIT, "OffsetCommit"),
-    _reads(OFFSET_FETCH, "OffsetFetch", "groups", _GROUP, groups="groups"),
+    _reads(ApiKey.METADATA, "", _TOPIC, cannot_be_denied=_NO_CLUSTER),
+    _changes_groups(ApiKey.OFFSET_COMMIT),
+    _reads(ApiKey.OFFSET_FETCH, "groups", _GROUP, groups="groups"),
     # A cluster's first FindCoordinator creates `__consumer_offsets`; a consumer that only reads offsets needs it, too.
-    _reads(FIND_COORDINATOR, "FindCoordinator", "", _GROUP, groups="coordinator_keys"),
+    _reads(ApiKey.FIND_COORDINATOR, "", _GROUP, groups="coordinator_keys"),
     # Members change a group for all others: they begin rebalances and take over partitions.
-    _changes_groups(JOIN_GROUP, "JoinGroup"),
-    _changes_groups(12, "Heartbeat"),
-    _changes_groups(13, "LeaveGroup"),
-    _changes_groups(14, "SyncGroup"),
-    _reads(DESCRIBE_GROUPS, "DescribeGroups", "groups", _GROUP, groups="groups"),
-    _reads(16, "ListGroups", "groups", _CLUSTER),
-    _reads(17, "SaslHandshake", "", _CLUSTER, cannot_be_denied=_LOGIN),
-    _reads(18, "ApiVersions", "", _CLUSTER, cannot_be_denied=_NO_CLUSTER),
-    _changes(19, "CreateTopics", "admin", _TOPIC),
-    _changes(20, "DeleteTopics", "admin", _TOPIC),
-    _changes(21, "DeleteRecords", "admin", _TOPIC),
+    _changes_groups(ApiKey.JOIN_GROUP),
+    _changes_groups(ApiKey.HEARTBEAT),
+    _changes_groups(ApiKey.LEAVE_GROUP),
+    _changes_groups(ApiKey.SYNC_GROUP),
+    _reads(ApiKey.DESCRIBE_GROUPS, "groups", _GROUP, groups="groups"),
+    _reads(ApiKey.LIST_GROUPS, "groups", _CLUSTER),
+    _reads(ApiKey.SASL_HANDSHAKE, "", _CLUSTER, cannot_be_denied=_LOGIN),
+    _reads(ApiKey.API_VERSIONS, "", _CLUSTER, cannot_be_denied=_NO_CLUSTER),
+    _changes(ApiKey.CREATE_TOPICS, "admin", _TOPIC),
+    _changes(ApiKey.DELETE_TOPICS, "admin", _TOPIC),
+    _changes(ApiKey.DELETE_RECORDS, "admin", _TOPIC),
     # It assigns producer ids, and ends the transaction of a previous producer with the same transactional id.
-    _changes(22, "InitProducerId", "transactions", _CLUSTER),
-    _reads(23, "OffsetForLeaderEpoch", "consume", _TOPIC),
-    _changes(24, "AddPartitionsToTxn", "transactions", _TRANSACTION),
-    _changes(25, "AddOffsetsToTxn", "groups transactions", _GROUP, groups="group_id"),
-    _changes(26, "EndTxn", "transactions", _TRANSACTION),
-    _changes(27, "WriteTxnMarkers", "brokers", _CLUSTER),
-    _changes(28, "TxnOffsetCommit", "groups transactions", _GROUP, groups="group_id"),
-    _reads(29, "DescribeAcls", "describe", _CLUSTER),
-    _changes(30, "CreateAcls", "admin", _CLUSTER),
-    _changes(31, "DeleteAcls", "admin", _CLUSTER),
-    _reads(32, "DescribeConfigs", "describe", _CLUSTER, groups=_RESOURCES),
-    _changes(33, "AlterConfigs", "admin", _CLUSTER, groups=_RESOURCES),
-    _changes(34, "AlterReplicaLogDirs", "admin", _CLUSTER),
-    _reads(35, "DescribeLogDirs", "describe", _CLUSTER),
-    _reads(36, "SaslAuthenticate", "", _CLUSTER, cannot_be_denied=_LOGIN),
-    _changes(37, "CreatePartitions", "admin", _TOPIC),
-    _changes(38, "CreateDelegationToken", "admin", _TOKEN),
-    _changes(39, "RenewDelegationToken", "admin", _TOKEN),
-    _changes(40, "ExpireDelegationToken", "admin", _TOKEN),
-    _reads(41, "DescribeDelegationToken", "describe", _TOKEN),
-    _changes_groups(42, "DeleteGroups", groups="groups_names"),
-    _changes(43, "ElectLeaders", "admin", _CLUSTER),
-    _changes(44, "IncrementalAlterConfigs", "admin", _CLUSTER, groups=_RESOURCES),
-    _changes(45, "AlterPartitionReassignments", "admin", _CLUSTER),
-    _reads(46, "ListPartitionReassignments", "describe", _CLUSTER),
-    _changes_groups(47, "OffsetDelete"),
-    _reads(48, "DescribeClientQuotas", "describe", _CLUSTER),
-    _changes(49, "AlterClientQuotas", "admin", _CLUSTER),
-    _reads(50, "DescribeUserScramCredentials", "describe", _CLUSTER),
-    _changes(51, "AlterUserScramCredentials", "admin", _CLUSTER),
-    _changes(52, "Vote", "brokers", _CLUSTER),
-    _changes(53, "BeginQuorumEpoch", "brokers", _CLUSTER),
-    _changes(54, "EndQuorumEpoch", "brokers", _CLUSTER),
-    _reads(55, "DescribeQuorum", "describe", _CLUSTER),
-    _changes(56, "AlterPartition", "brokers", _CLUSTER),
-    _changes(57, "UpdateFeatures", "admin", _CLUSTER),
-    _changes(58, "Envelope", "brokers", _CLUSTER),  # it can wrap any other request
-    _reads(59, "FetchSnapshot", "brokers", _CLUSTER),
-    _reads(60, "DescribeCluster", "describe", _CLUSTER),
-    _reads(61, "DescribeProducers", "describe", _TOPIC),
-    _changes(62, "BrokerRegistration", "brokers", _CLUSTER),
-    _changes(63, "BrokerHeartbeat", "brokers", _CLUSTER),
-    _changes(64, "UnregisterBroker", "admin", _CLUSTER),
-    _reads(65, "DescribeTransactions", "transactions", _TRANSACTION),
-    _reads(66, "ListTransactions", "transactions", _CLUSTER),
-    _changes(67, "AllocateProducerIds", "brokers", _CLUSTER),
-    _changes(CONSUMER_GROUP_HEARTBEAT, "ConsumerGroupHeartbeat", "groups", _GROUP, groups="group_id"),
-    _reads(69, "ConsumerGroupDescribe", "groups", _GROUP, groups="group_ids"),
-    _changes(70, "ControllerRegistration", "brokers", _CLUSTER),
-    _reads(71, "GetTelemetrySubscriptions", "telemetry", _CLUSTER),
-    _reads(72, "PushTelemetry", "telemetry", _CLUSTER),  # metrics of the client itself
-    _changes(73, "AssignReplicasToDirs", "brokers", _CLUSTER),
-    _reads(74, "ListConfigResources", "describe", _CLUSTER),
-    _reads(75, "DescribeTopicPartitions", "describe", _TOPIC),
-    _changes(76, "ShareGroupHeartbeat", "groups", _GROUP, groups="group_id"),
-    _reads(77, "ShareGroupDescribe", "groups", _GROUP, groups="group_ids"),
-    _changes(78, "ShareFetch", "groups", _GROUP, groups="group_id"),  # it takes records from other members
-    _changes(79, "ShareAcknowledge", "groups", _GROUP, groups="group_id"),
-    _changes(80, "AddRaftVoter", "admin", _CLUSTER),
-    _changes(81, "RemoveRaftVoter", "admin", _CLUSTER),
-    _changes(82, "UpdateRaftVoter", "brokers", _CLUSTER),
-    _changes(83, "InitializeShareGroupState", "groups brokers", _CLUSTER, groups="group_id"),
-    _changes(84, "ReadShareGroupState", "groups brokers", _CLUSTER, groups="group_id"),  # it fences older leaders
-    _changes(85, "WriteShareGroupState", "groups brokers", _CLUSTER, groups="group_id"),
-    _changes(86, "DeleteShareGroupState", "groups brokers", _CLUSTER, groups="group_id"),
-    _reads(87, "ReadShareGroupStateSummary", "groups brokers", _CLUSTER, groups="group_id"),
-    _changes(88, "StreamsGroupHeartbeat", "groups", _GROUP, groups="group_id"),
-    _reads(89, "StreamsGroupDescribe", "groups", _GROUP, groups="group_ids"),
-    _reads(90, "DescribeShareGroupOffsets", "groups", _GROUP, groups="groups"),
-    _changes(91, "AlterShareGroupOffsets", "groups", _GROUP, groups="group_id"),
-    _changes(92, "DeleteShareGroupOffsets", "groups", _GROUP, groups="group_id"),
+    _changes(ApiKey.INIT_PRODUCER_ID, "transactions", _CLUSTER),
+    _reads(ApiKey.OFFSET_FOR_LEADER_EPOCH, "consume", _TOPIC),
+    _changes(ApiKey.ADD_PARTITIONS_TO_TXN, "transactions", _TRANSACTION),
+    _changes(ApiKey.ADD_OFFSETS_TO_TXN, "groups transactions", _GROUP, groups="group_id"),
+    _changes(ApiKey.END_TXN, "transactions", _TRANSACTION),
+    _changes(ApiKey.WRITE_TXN_MARKERS, "brokers", _CLUSTER),
+    _changes(ApiKey.TXN_OFFSET_COMMIT, "groups transactions", _GROUP, groups="group_id"),
+    _reads(ApiKey.DESCRIBE_ACLS, "describe", _CLUSTER),
+    _changes(ApiKey.CREATE_ACLS, "admin", _CLUSTER),
+    _changes(ApiKey.DELETE_ACLS, "admin", _CLUSTER),
+    _reads(ApiKey.DESCRIBE_CONFIGS, "describe", _CLUSTER, groups=_RESOURCES),
+    _changes(ApiKey.ALTER_CONFIGS, "admin", _CLUSTER, groups=_RESOURCES),
+    _changes(ApiKey.ALTER_REPLICA_LOG_DIRS, "admin", _CLUSTER),
+    _reads(ApiKey.DESCRIBE_LOG_DIRS, "describe", _CLUSTER),
+    _reads(ApiKey.SASL_AUTHENTICATE, "", _CLUSTER, cannot_be_denied=_LOGIN),
+    _changes(ApiKey.CREATE_PARTITIONS, "admin", _TOPIC),
+    _changes(ApiKey.CREATE_DELEGATION_TOKEN, "admin", _TOKEN),
+    _changes(ApiKey.RENEW_DELEGATION_TOKEN, "admin", _TOKEN),
+    _changes(ApiKey.EXPIRE_DELEGATION_TOKEN, "admin", _TOKEN),
+    _reads(ApiKey.DESCRIBE_DELEGATION_TOKEN, "describe", _TOKEN),
+    _changes_groups(ApiKey.DELETE_GROUPS, groups="groups_names"),
+    _changes(ApiKey.ELECT_LEADERS, "admin", _CLUSTER),
+    _changes(ApiKey.INCREMENTAL_ALTER_CONFIGS, "admin", _CLUSTER, groups=_RESOURCES),
+    _changes(ApiKey.ALTER_PARTITION_REASSIGNMENTS, "admin", _CLUSTER),
+    _reads(ApiKey.LIST_PARTITION_REASSIGNMENTS, "describe", _CLUSTER),
+    _changes_groups(ApiKey.OFFSET_DELETE),
+    _reads(ApiKey.DESCRIBE_CLIENT_QUOTAS, "describe", _CLUSTER),
+    _changes(ApiKey.ALTER_CLIENT_QUOTAS, "admin", _CLUSTER),
+    _reads(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, "describe", _CLUSTER),
+    _changes(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, "admin", _CLUSTER),
+    _changes(ApiKey.VOTE, "brokers", _CLUSTER),
+    _changes(ApiKey.BEGIN_QUORUM_EPOCH, "brokers", _CLUSTER),
+    _changes(ApiKey.END_QUORUM_EPOCH, "brokers", _CLUSTER),
+    _reads(ApiKey.DESCRIBE_QUORUM, "describe", _CLUSTER),
+    _changes(ApiKey.ALTER_PARTITION, "brokers", _CLUSTER),
+    _changes(ApiKey.UPDATE_FEATURES, "admin", _CLUSTER),
+    _changes(ApiKey.ENVELOPE, "brokers", _CLUSTER),  # it can wrap any other request
+    _reads(ApiKey.FETCH_SNAPSHOT, "brokers", _CLUSTER),
+    _reads(ApiKey.DESCRIBE_CLUSTER, "describe", _CLUSTER),
+    _reads(ApiKey.DESCRIBE_PRODUCERS, "describe", _TOPIC),
+    _changes(ApiKey.BROKER_REGISTRATION, "brokers", _CLUSTER),
+    _changes(ApiKey.BROKER_HEARTBEAT, "brokers", _CLUSTER),
+    _changes(ApiKey.UNREGISTER_BROKER, "admin", _CLUSTER),
+    _reads(ApiKey.DESCRIBE_TRANSACTIONS, "transactions", _TRANSACTION),
+    _reads(ApiKey.LIST_TRANSACTIONS, "transactions", _CLUSTER),
+    _changes(ApiKey.ALLOCATE_PRODUCER_IDS, "brokers", _CLUSTER),
+    _changes(ApiKey.CONSUMER_GROUP_HEARTBEAT, "groups", _GROUP, groups="group_id"),
+    _reads(ApiKey.CONSUMER_GROUP_DESCRIBE, "groups", _GROUP, groups="group_ids"),
+    _changes(ApiKey.CONTROLLER_REGISTRATION, "brokers", _CLUSTER),
+    _reads(ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, "telemetry", _CLUSTER),
+    _reads(ApiKey.PUSH_TELEMETRY, "telemetry", _CLUSTER),  # metrics of the client itself
+    _changes(ApiKey.ASSIGN_REPLICAS_TO_DIRS, "brokers", _CLUSTER),
+    _reads(ApiKey.LIST_CONFIG_RESOURCES, "describe", _CLUSTER),
+    _reads(ApiKey.DESCRIBE_TOPIC_PARTITIONS, "describe", _TOPIC),
+    _changes(ApiKey.SHARE_GROUP_HEARTBEAT, "groups", _GROUP, groups="group_id"),
+    _reads(ApiKey.SHARE_GROUP_DESCRIBE, "groups", _GROUP, groups="group_ids"),
+    _changes(ApiKey.SHARE_FETCH, "groups", _GROUP, groups="group_id"),  # it takes records from other members
+    _changes(ApiKey.SHARE_ACKNOWLEDGE, "groups", _GROUP, groups="group_id"),
+    _changes(ApiKey.ADD_RAFT_VOTER, "admin", _CLUSTER),
+    _changes(ApiKey.REMOVE_RAFT_VOTER, "admin", _CLUSTER),
+    _changes(ApiKey.UPDATE_RAFT_VOTER, "brokers", _CLUSTER),
+    _changes(ApiKey.INITIALIZE_SHARE_GROUP_STATE, "groups brokers", _CLUSTER, groups="group_id"),
+    _changes(ApiKey.READ_SHARE_GROUP_STATE, "groups brokers", _CLUSTER, groups="group_id"),  # it fences older leaders
+    _changes(ApiKey.WRITE_SHARE_GROUP_STATE, "groups brokers", _CLUSTER, groups="group_id"),
+    _changes(ApiKey.DELETE_SHARE_GROUP_STATE, "groups brokers", _CLUSTER, groups="group_id"),
+    _reads(ApiKey.READ_SHARE_GROUP_STATE_SUMMARY, "groups brokers", _CLUSTER, groups="group_id"),
+    _changes(ApiKey.STREAMS_GROUP_HEARTBEAT, "groups", _GROUP, groups="group_id"),
+    _reads(ApiKey.STREAMS_GROUP_DESCRIBE, "groups", _GROUP, groups="group_ids"),
+    _reads(ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS, "groups", _GROUP, groups="groups"),
+    _changes(ApiKey.ALTER_SHARE_GROUP_OFFSETS, "groups", _GROUP, groups="group_id"),
+    _changes(ApiKey.DELETE_SHARE_GROUP_OFFSETS, "groups", _GROUP, groups="group_id"),
     # APIs between brokers before KRaft. kio does not know them, so they can only be refused by hanging up.
-    _changes(4, "LeaderAndIsr", "brokers", _CLUSTER),
-    _changes(5, "StopReplica", "brokers", _CLUSTER),
-    _changes(6, "UpdateMetadata", "brokers", _CLUSTER),
-    _changes(7, "ControlledShutdown", "brokers", _CLUSTER),
+    _changes(ApiKey.LEADER_AND_ISR, "brokers", _CLUSTER),
+    _changes(ApiKey.STOP_REPLICA, "brokers", _CLUSTER),
+    _changes(ApiKey.UPDATE_METADATA, "brokers", _CLUSTER),
+    _changes(ApiKey.CONTROLLED_SHUTDOWN, "brokers", _CLUSTER),
 )
 
 GUARDED: Final[Mapping[int, GuardedApi]] = MappingProxyType({api.key: api for api in _ALL})
@@ -220,9 +215,6 @@ _GROUP_KEY: Final = 0  # the key types of FindCoordinator
 _TRANSACTION_KEY: Final = 1
 _SHARE_KEY: Final = 2
 _GROUP_RESOURCE: Final = 32  # ConfigResource.Type.GROUP
-
-_INIT_PRODUCER_ID: Final = 22
-_INITIALIZE_SHARE_GROUP_STATE: Final = 83
 
 _FIRST_WITH_REPLICA_STATE: Final = 15  # of Fetch: in a tagged field (KIP-903)
 _REPLICA_ID: Final = Struct(">i")
@@ -259,7 +251,7 @@ def sought_coordinator(api: GuardedApi, request: Any) -> GuardedApi | None:
     key_type = _key_type(api, request)
     if key_type == _GROUP_KEY:
         return None
-    return GUARDED[_INIT_PRODUCER_ID if key_type == _TRANSACTION_KEY else _INITIALIZE_SHARE_GROUP_STATE]
+    return GUARDED[ApiKey.INIT_PRODUCER_ID if key_type == _TRANSACTION_KEY else ApiKey.INITIALIZE_SHARE_GROUP_STATE]
 
 
 def is_from_replica(frame: bytes, api_version: int) -> bool:
@@ -268,7 +260,7 @@ def is_from_replica(frame: bytes, api_version: int) -> bool:
     Such a Fetch acknowledges all earlier records, so the leader moves the high watermark and the ISR. Most are from
     consumers, so no more of the request is parsed than needed.
     """
-    fetch = codec(FETCH, api_version)
+    fetch = codec(_FETCH, api_version)
     _, position = read_request_header(frame, fetch.request_header_version)
     if api_version < _FIRST_WITH_REPLICA_STATE:
         if len(frame) < position + _REPLICA_ID.size:
@@ -283,7 +275,7 @@ def is_from_replica(frame: bytes, api_version: int) -> bool:
 @cache
 def _tags_of_fetch(api_version: int) -> Skip:
     """Returns the function that skips to the tagged fields of a Fetch request."""
-    return compiled_skip(request_type(FETCH, api_version))
+    return compiled_skip(request_type(_FETCH, api_version))
 
 
 def _requested(api: GuardedApi, request: Any) -> tuple[Any, ...]:
@@ -292,9 +284,9 @@ def _requested(api: GuardedApi, request: Any) -> tuple[Any, ...]:
         return ()
     named = getattr(request, api.group_field, None)
     if named is None:  # an older version of OffsetFetch or FindCoordinator, with one group
-        named = request.key if api.key == FIND_COORDINATOR else request.group_id
+        named = request.key if api.key == _FIND_COORDINATOR else request.group_id
     return (named or "",) if named is None or isinstance(named, str) else tuple(named)
 
 
 def _key_type(api: GuardedApi, request: Any) -> int:
-    return int(getattr(request, "key_type", _GROUP_KEY)) if api.key == FIND_COORDINATOR else _GROUP_KEY
+    return int(getattr(request, "key_type", _GROUP_KEY)) if api.key == _FIND_COORDINATOR else _GROUP_KEY

@@ -22,6 +22,7 @@ from functools import cache, partial
 from typing import Any, Final, NamedTuple
 
 from kcoord.admin.durations import format_duration
+from kcoord.api_keys import ApiKey
 from kcoord.errors import ErrorCode
 from kcoord.protocol.codec import codec, decode_request, decode_response, encode_request, known_versions
 from kcoord.protocol.frames import CorruptMessage
@@ -29,13 +30,7 @@ from kcoord.protocol.headers import RequestHeader, write_response_header
 from kcoord.proxy.forwarding.interceptors import PASS, Answer, ClientInfo, Decision, Replace, Request
 from kcoord.proxy.guards.guard_rules import GuardRules, Reason
 from kcoord.proxy.guards.guarded_apis import (
-    CONSUMER_GROUP_HEARTBEAT,
-    FETCH,
-    FIND_COORDINATOR,
     GUARDED,
-    JOIN_GROUP,
-    METADATA,
-    PRODUCE,
     GuardedApi,
     error_of,
     group_of,
@@ -51,6 +46,10 @@ from kcoord.proxy.observing.group_observer import GroupObserver
 _known_versions = cache(known_versions)
 
 _EVERY_KEY: Final = range(1 << 15)
+_FETCH: Final = ApiKey.FETCH
+_METADATA: Final = ApiKey.METADATA
+_JOIN_GROUP: Final = ApiKey.JOIN_GROUP
+_CONSUMER_GROUP_HEARTBEAT: Final = ApiKey.CONSUMER_GROUP_HEARTBEAT
 _WAIT: Final = timedelta(seconds=1)  # without it Java's consumer retries ten times a second
 _FIRST_HARMLESS_METADATA: Final = 4  # earlier versions have no allow_auto_topic_creation
 
@@ -76,7 +75,7 @@ class GuardInterceptor:
         self.observed = frozenset(key for key in rules.apis_with_rules() if GUARDED[key].names_many_groups)
 
         self.limits = _limits(rules)
-        self._only_replicas_matter = FETCH not in rules.apis_with_rules()
+        self._only_replicas_matter = ApiKey.FETCH not in rules.apis_with_rules()
 
     def request(self, client: ClientInfo, request: Request) -> Decision:
         """Decides by the rules: passes the request, refuses it, or forwards only the part about allowed groups."""
@@ -85,7 +84,7 @@ class GuardInterceptor:
             raise CorruptMessage(
                 f"version {request.api_version} of API key {request.api_key}, of which nothing is known here"
             )
-        if api.key == FETCH and self._only_replicas_matter and not is_from_replica(request.frame, request.api_version):
+        if api.key == _FETCH and self._only_replicas_matter and not is_from_replica(request.frame, request.api_version):
             return PASS
         header, entity = decode_request(request.frame, request.api_key, request.api_version)
         groups = groups_of(api, entity)
@@ -99,7 +98,7 @@ class GuardInterceptor:
         if refused:
             reason = next(iter(refused.values()))
             return _refusal(client, api, request, entity, Refusal(error_of(api, entity), _message(reason)))
-        if api.key == METADATA:
+        if api.key == _METADATA:
             return _without_creation(header, entity)
         if limited := self._join_refusal(api, entity):
             self._log.refused(client, api.name, limited.reason, groups[0], limited.refusal.message)
@@ -118,16 +117,16 @@ class GuardInterceptor:
         """Whether a request may change something upstream, even if its API usually only reads."""
         if self._rules.changes(api):
             return True
-        if api.key == FETCH:
+        if api.key == _FETCH:
             return is_from_replica(request.frame, request.api_version)
         sought = sought_coordinator(api, entity)
         return sought is not None and self._rules.why_refused(sought, None, is_change=True) is not None
 
     def _join_refusal(self, api: GuardedApi, entity: Any) -> _Refused | None:
         """Returns why a joining member is refused; None for other requests, too."""
-        if api.key == CONSUMER_GROUP_HEARTBEAT:
+        if api.key == _CONSUMER_GROUP_HEARTBEAT:
             return self._limit_refusal(entity, entity.instance_id) if _joins_by_heartbeat(api, entity) else None
-        if api.key != JOIN_GROUP:
+        if api.key != _JOIN_GROUP:
             return None
         if self._rules.checks_subscriptions and (why := why_unfit(entity)):
             return _Refused(Reason.SUBSCRIPTION, Refusal(ErrorCode.inconsistent_group_protocol, why))
@@ -159,11 +158,12 @@ def _interests(rules: GuardRules) -> frozenset[int]:
         interests |= _unknown_apis()
     if rules.is_read_only:
         interests |= {api.key for api in GUARDED.values() if rules.changes(api)}
-        interests |= {METADATA, FETCH, FIND_COORDINATOR}  # which usually only read: see guarded_apis.py
+        # APIs that usually only read: see guarded_apis.py.
+        interests |= {ApiKey.METADATA, ApiKey.FETCH, ApiKey.FIND_COORDINATOR}
     if rules.checks_subscriptions or rules.sizes or rules.rates:
-        interests.add(JOIN_GROUP)
+        interests.add(ApiKey.JOIN_GROUP)
     if rules.sizes or rules.rates:
-        interests.add(CONSUMER_GROUP_HEARTBEAT)
+        interests.add(ApiKey.CONSUMER_GROUP_HEARTBEAT)
     return frozenset(interests)
 
 
@@ -171,7 +171,7 @@ def _limits(rules: GuardRules) -> dict[int, range]:
     """Hides unknown APIs if rules may cover them, and in read-only mode the Metadata versions that create topics."""
     limits = dict.fromkeys(_unknown_apis(), range(0)) if rules.hides_unknown_apis else {}
     if rules.is_read_only:
-        limits[METADATA] = range(_FIRST_HARMLESS_METADATA, known_versions(METADATA).stop)
+        limits[ApiKey.METADATA] = range(_FIRST_HARMLESS_METADATA, known_versions(ApiKey.METADATA).stop)
     return limits
 
 
@@ -180,7 +180,7 @@ def _unknown_apis() -> set[int]:
 
 
 def _refusal(client: ClientInfo, api: GuardedApi, request: Request, entity: Any, refusal: Refusal) -> Answer:
-    if api.key == PRODUCE and entity.acks == 0:
+    if api.key == ApiKey.PRODUCE and entity.acks == 0:
         client.hang_up(f"{api.name} without acknowledgement: {refusal.message}")
         return Answer([])
     return Answer(refusal_pieces(request.api_key, request.api_version, request.correlation_id, entity, refusal))
@@ -221,7 +221,7 @@ def _without_creation(header: RequestHeader, entity: Any) -> Decision:
 
 
 def _joins_by_heartbeat(api: GuardedApi, entity: Any) -> bool:
-    return api.key == CONSUMER_GROUP_HEARTBEAT and entity.member_epoch == 0
+    return api.key == _CONSUMER_GROUP_HEARTBEAT and entity.member_epoch == 0
 
 
 def _several(number: int, noun: str) -> str:

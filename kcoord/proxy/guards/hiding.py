@@ -27,25 +27,16 @@ from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import Any, Final, NamedTuple
 
+from kcoord.api_keys import ApiKey
 from kcoord.errors import ErrorCode
 from kcoord.protocol.codec import codec, decode_request, decode_response, encode_request, known_versions
 from kcoord.protocol.frames import CorruptMessage
 from kcoord.protocol.headers import RequestHeader, write_response_header
 from kcoord.proxy.forwarding.interceptors import PASS, Answer, ClientInfo, Decision, Prefilter, Replace, Request
 from kcoord.proxy.guards.guard_rules import Reason
-from kcoord.proxy.guards.guarded_apis import FETCH, FIND_COORDINATOR, GUARDED, METADATA, PRODUCE
+from kcoord.proxy.guards.guarded_apis import GUARDED
 from kcoord.proxy.guards.hidden_names import HiddenNames, Kind
-from kcoord.proxy.guards.naming_apis import (
-    ALTER_CONFIGS,
-    CREATE_PARTITIONS,
-    CREATE_TOPICS,
-    DELETE_RECORDS,
-    DELETE_TOPICS,
-    NAMING,
-    REFUSED,
-    WRITE_TXN_MARKERS,
-    NamingApi,
-)
+from kcoord.proxy.guards.naming_apis import ALTER_CONFIGS, NAMING, REFUSED, NamingApi
 from kcoord.proxy.guards.produce_names import names_in_produce
 from kcoord.proxy.guards.refusal_log import RefusalLog
 from kcoord.proxy.guards.refusing import Refusal, refused_response, result_list
@@ -56,6 +47,8 @@ TRANSACTIONS_TOPIC: Final = "__transaction_state"
 _OFFSETS_TOPIC: Final = "__consumer_offsets"
 _CURSOR_NAME: Final = "."
 """The name in a cursor that replaces the hidden one: no topic can have it."""
+_PRODUCE: Final = ApiKey.PRODUCE
+_CREATE_TOPICS: Final = ApiKey.CREATE_TOPICS
 _BEHIND_ALL_PARTITIONS: Final = 1 << 24
 _FIRST_BY_ID: Final = 13  # Fetch and Produce name topics by id from this version
 _SHORT: Final = 4096
@@ -100,7 +93,15 @@ def untouchable_transactions(names: HiddenNames) -> Hidden:
 
     A broker lets clients write to it that call themselves `__admin_client`.
     """
-    keys = (PRODUCE, FETCH, DELETE_TOPICS, DELETE_RECORDS, WRITE_TXN_MARKERS, *ALTER_CONFIGS, CREATE_PARTITIONS)
+    keys = (
+        ApiKey.PRODUCE,
+        ApiKey.FETCH,
+        ApiKey.DELETE_TOPICS,
+        ApiKey.DELETE_RECORDS,
+        ApiKey.WRITE_TXN_MARKERS,
+        *ALTER_CONFIGS,
+        ApiKey.CREATE_PARTITIONS,
+    )
     return Hidden(
         names=names,
         apis={key: replace(NAMING[key], unknown=ErrorCode.topic_authorization_failed) for key in keys},
@@ -153,7 +154,7 @@ class HidingInterceptor:
         if split.forwarded is not None:
             frame = encode_request(split.header, split.forwarded)[4:]
             return Replace(frame, partial(self._merged_with_refusals, api, request, split.results))
-        if api.key == PRODUCE and split.request.acks == 0:
+        if api.key == ApiKey.PRODUCE and split.request.acks == 0:
             client.hang_up(f"Produce without acknowledgement: {self._hidden.why}")
             return Answer([])
         (first, *others) = split.results
@@ -164,7 +165,7 @@ class HidingInterceptor:
         """Returns a test whether a frame may contain a hidden name; None for an API of which every request must be
         seen, because its responses list names.
         """
-        is_always_seen = self._hidden.apis[api_key].shown or api_key == CREATE_TOPICS
+        is_always_seen = self._hidden.apis[api_key].shown or api_key == ApiKey.CREATE_TOPICS
         return None if is_always_seen else self._may_be_in_short
 
     def response(self, client: ClientInfo, request: Request, frame: bytes) -> None:
@@ -178,9 +179,9 @@ class HidingInterceptor:
 
     def _may_be_named(self, request: Request) -> bool:
         frame = request.frame
-        if request.api_key == CREATE_TOPICS:  # a name that collides with the hidden one has other bytes
+        if request.api_key == _CREATE_TOPICS:  # a name that collides with the hidden one has other bytes
             return True
-        if request.api_key == PRODUCE and len(frame) > _SHORT:
+        if request.api_key == _PRODUCE and len(frame) > _SHORT:
             frame = names_in_produce(frame, request.api_version)
         return self.names.may_be_in(frame)
 
@@ -208,7 +209,7 @@ class HidingInterceptor:
         if not self.names.may_be_in(frame):
             return frame
         correlation_id, response = decode_response(frame, api.key, request.api_version)
-        if api.key == METADATA:
+        if api.key == ApiKey.METADATA:
             self._learn(response)
         shown = without_hidden(response, api.shown, self.names)
         if api.has_cursor and shown.next_cursor and shown.next_cursor.topic_name == self.names.topic:
@@ -244,7 +245,7 @@ def split(api: NamingApi, entity: Any, names: HiddenNames) -> tuple[Any | None, 
     """Splits a request (kio's entity) into the part to forward (None if nothing is left) and the parts to refuse, by
     error.
     """
-    if api.key == FIND_COORDINATOR and getattr(entity, "key_type", 0) != _TRANSACTION_KEY:
+    if api.key == ApiKey.FIND_COORDINATOR and getattr(entity, "key_type", 0) != _TRANSACTION_KEY:
         return entity, {}
     if any(names.is_transaction(getattr(entity, field, None)) for field in api.transaction_fields):
         return None, {ErrorCode.transactional_id_authorization_failed: entity}
@@ -281,7 +282,7 @@ def _split_list(api: NamingApi, asked: tuple[Any, ...], names: HiddenNames) -> t
     refused: _Refused = {}
     for each in asked:
         error = names.error_for(each, api.kind, api.unknown)
-        if api.key == CREATE_TOPICS and names.collides(each.name):
+        if api.key == ApiKey.CREATE_TOPICS and names.collides(each.name):
             error = api.unknown
         (forwarded if error is None else refused.setdefault(error, [])).append(each)
     if api.is_atomic and refused and forwarded:
@@ -309,7 +310,7 @@ def _split_nested(api: NamingApi, inner: str, asked: tuple[Any, ...], names: Hid
 
 def _continues_session(api: NamingApi, entity: Any) -> bool:
     """Whether a request is a Fetch within a session: with no topics, it fetches all of the session (KIP-227)."""
-    return api.key == FETCH and getattr(entity, "session_epoch", 0) > 0
+    return api.key == ApiKey.FETCH and getattr(entity, "session_epoch", 0) > 0
 
 
 def _is_hidden(entity: Any, names: HiddenNames) -> bool:

@@ -19,17 +19,12 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
+from kcoord.api_keys import ApiKey
 from kcoord.errors import ErrorCode
-from kcoord.proxy.guards.guarded_apis import FETCH, FIND_COORDINATOR, GUARDED, METADATA, PRODUCE
+from kcoord.proxy.guards.guarded_apis import GUARDED
 from kcoord.proxy.guards.hidden_names import Kind
 
-CREATE_TOPICS: Final = 19
-DELETE_TOPICS: Final = 20
-DELETE_RECORDS: Final = 21
-WRITE_TXN_MARKERS: Final = 27
-CREATE_PARTITIONS: Final = 37
-ALTER_CONFIGS: Final = (33, 44)
-"""AlterConfigs and IncrementalAlterConfigs."""
+ALTER_CONFIGS: Final = (ApiKey.ALTER_CONFIGS, ApiKey.INCREMENTAL_ALTER_CONFIGS)
 _BROKERS: Final = "brokers"
 _EVERY_KEY: Final = range(1 << 15)
 
@@ -38,7 +33,7 @@ _EVERY_KEY: Final = range(1 << 15)
 class NamingApi:
     """Which fields in the requests and responses of one API name topics or transactional ids."""
 
-    key: int
+    key: ApiKey
     lists: tuple[str, ...] = ()
     """The request field with the list of names, under each name that versions have for it."""
     inner: str | None = None
@@ -59,56 +54,61 @@ class NamingApi:
     """Responses come in pages: each but the last names the topic at which the next one begins."""
 
 
-def _names(key: int, *lists: str) -> NamingApi:
+def _names(key: ApiKey, *lists: str) -> NamingApi:
     """Describes an API whose response has an error for each topic that the request names."""
     return NamingApi(key=key, lists=lists)
 
 
 _ALL: Final = (
-    NamingApi(key=PRODUCE, lists=("topic_data",), transaction_fields=("transactional_id",)),
-    _names(FETCH, "topics"),
-    _names(2, "topics"),  # ListOffsets
-    NamingApi(key=METADATA, lists=("topics",), shown=("topics",)),
+    NamingApi(key=ApiKey.PRODUCE, lists=("topic_data",), transaction_fields=("transactional_id",)),
+    _names(ApiKey.FETCH, "topics"),
+    _names(ApiKey.LIST_OFFSETS, "topics"),
+    NamingApi(key=ApiKey.METADATA, lists=("topics",), shown=("topics",)),
     NamingApi(
-        key=FIND_COORDINATOR, lists=("coordinator_keys",), kind=Kind.TRANSACTION, transaction_fields=("key",)
+        key=ApiKey.FIND_COORDINATOR, lists=("coordinator_keys",), kind=Kind.TRANSACTION, transaction_fields=("key",)
     ),  # for coordinators of transactions
     # Nobody can create a topic of this name, and TOPIC_ALREADY_EXISTS would reveal it.
-    NamingApi(key=CREATE_TOPICS, lists=("topics",), unknown=ErrorCode.topic_authorization_failed),  # CreateTopics
-    _names(DELETE_TOPICS, "topics", "topic_names"),  # DeleteTopics
-    _names(DELETE_RECORDS, "topics"),  # DeleteRecords
-    NamingApi(key=22, transaction_fields=("transactional_id",)),  # InitProducerId
-    _names(23, "topics"),  # OffsetForLeaderEpoch
-    NamingApi(  # AddPartitionsToTxn
-        key=24,
+    NamingApi(key=ApiKey.CREATE_TOPICS, lists=("topics",), unknown=ErrorCode.topic_authorization_failed),
+    _names(ApiKey.DELETE_TOPICS, "topics", "topic_names"),
+    _names(ApiKey.DELETE_RECORDS, "topics"),
+    NamingApi(key=ApiKey.INIT_PRODUCER_ID, transaction_fields=("transactional_id",)),
+    _names(ApiKey.OFFSET_FOR_LEADER_EPOCH, "topics"),
+    NamingApi(
+        key=ApiKey.ADD_PARTITIONS_TO_TXN,
         lists=("transactions", "v3_and_below_topics"),
         inner="topics",
         transaction_fields=("v3_and_below_transactional_id",),
         is_atomic=True,
     ),
-    NamingApi(key=26, transaction_fields=("transactional_id",)),  # EndTxn
-    NamingApi(key=WRITE_TXN_MARKERS, lists=("markers",), inner="topics"),
-    _names(32, "resources"),  # DescribeConfigs
-    _names(33, "resources"),  # AlterConfigs
-    NamingApi(key=34, lists=("dirs",), inner="topics"),  # AlterReplicaLogDirs
-    NamingApi(key=35, lists=("topics",), is_silent=True, shown=("results", "topics")),  # DescribeLogDirs
-    _names(CREATE_PARTITIONS, "topics"),  # CreatePartitions
-    NamingApi(key=43, lists=("topic_partitions",), shown=("replica_election_results",)),  # ElectLeaders
-    _names(44, "resources"),  # IncrementalAlterConfigs
-    _names(45, "topics"),  # AlterPartitionReassignments
-    NamingApi(key=46, lists=("topics",), is_silent=True, shown=("topics",)),  # ListPartitionReassignments
-    _names(61, "topics"),  # DescribeProducers
-    NamingApi(  # DescribeTransactions
-        key=65, lists=("transactional_ids",), kind=Kind.TRANSACTION, shown=("transaction_states", "topics")
+    NamingApi(key=ApiKey.END_TXN, transaction_fields=("transactional_id",)),
+    NamingApi(key=ApiKey.WRITE_TXN_MARKERS, lists=("markers",), inner="topics"),
+    _names(ApiKey.DESCRIBE_CONFIGS, "resources"),
+    _names(ApiKey.ALTER_CONFIGS, "resources"),
+    NamingApi(key=ApiKey.ALTER_REPLICA_LOG_DIRS, lists=("dirs",), inner="topics"),
+    NamingApi(key=ApiKey.DESCRIBE_LOG_DIRS, lists=("topics",), is_silent=True, shown=("results", "topics")),
+    _names(ApiKey.CREATE_PARTITIONS, "topics"),
+    NamingApi(key=ApiKey.ELECT_LEADERS, lists=("topic_partitions",), shown=("replica_election_results",)),
+    _names(ApiKey.INCREMENTAL_ALTER_CONFIGS, "resources"),
+    _names(ApiKey.ALTER_PARTITION_REASSIGNMENTS, "topics"),
+    NamingApi(key=ApiKey.LIST_PARTITION_REASSIGNMENTS, lists=("topics",), is_silent=True, shown=("topics",)),
+    _names(ApiKey.DESCRIBE_PRODUCERS, "topics"),
+    NamingApi(
+        key=ApiKey.DESCRIBE_TRANSACTIONS,
+        lists=("transactional_ids",),
+        kind=Kind.TRANSACTION,
+        shown=("transaction_states", "topics"),
     ),
-    NamingApi(key=66, shown=("transaction_states",)),  # ListTransactions
-    NamingApi(key=74, shown=("config_resources",)),  # ListConfigResources
-    NamingApi(key=75, lists=("topics",), shown=("topics",), has_cursor=True),  # DescribeTopicPartitions
+    NamingApi(key=ApiKey.LIST_TRANSACTIONS, shown=("transaction_states",)),
+    NamingApi(key=ApiKey.LIST_CONFIG_RESOURCES, shown=("config_resources",)),
+    NamingApi(key=ApiKey.DESCRIBE_TOPIC_PARTITIONS, lists=("topics",), shown=("topics",), has_cursor=True),
 )
 
 NAMING: Final[Mapping[int, NamingApi]] = MappingProxyType({api.key: api for api in _ALL})
 
 REFUSED: Final = frozenset(
-    key for key in _EVERY_KEY if key not in GUARDED or (_BROKERS in GUARDED[key].families and key != WRITE_TXN_MARKERS)
+    key
+    for key in _EVERY_KEY
+    if key not in GUARDED or (_BROKERS in GUARDED[key].families and key != ApiKey.WRITE_TXN_MARKERS)
 )
 """APIs between brokers, and APIs unknown here. WriteTxnMarkers is not among them: operators' tools send it to abort a
 hanging transaction."""

@@ -18,27 +18,22 @@ from functools import cache
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
+from kcoord.api_keys import ApiKey
 from kcoord.client.kio_codec import build_entity
 from kcoord.errors import ErrorCode
 from kcoord.protocol.codec import codec, response_type
 from kcoord.protocol.entity_fields import Field, Shape, shape_of
 
-_FETCH: Final = 1
-_METADATA: Final = 3
-_ALTER_REPLICA_LOG_DIRS: Final = 34
-_DESCRIBE_LOG_DIRS: Final = 35
-_ALTER_USER_SCRAM_CREDENTIALS: Final = 51
-
-_ERROR_PER_ELEMENT: Final = frozenset({_FETCH, _METADATA})
+_ERROR_PER_ELEMENT: Final = frozenset({ApiKey.FETCH, ApiKey.METADATA})
 """APIs that have a top-level error code, too, from some version on. Consumers take that one for an error of the session
 or connection and retry forever, whereas the error of a partition or topic reaches the application."""
 
 _REQUESTED: Final[Mapping[int, Callable[[Any], Iterable[object]]]] = MappingProxyType(
     {
-        _FETCH: lambda request: request.topics,
-        _ALTER_REPLICA_LOG_DIRS: lambda request: [topic for folder in request.dirs for topic in folder.topics],
-        _DESCRIBE_LOG_DIRS: lambda _: (),  # versions before 3 have no error code: an empty list is the refusal
-        _ALTER_USER_SCRAM_CREDENTIALS: lambda request: dict.fromkeys(
+        ApiKey.FETCH: lambda request: request.topics,
+        ApiKey.ALTER_REPLICA_LOG_DIRS: lambda request: [topic for folder in request.dirs for topic in folder.topics],
+        ApiKey.DESCRIBE_LOG_DIRS: lambda _: (),  # versions before 3 have no error code: an empty list is the refusal
+        ApiKey.ALTER_USER_SCRAM_CREDENTIALS: lambda request: dict.fromkeys(
             alteration.name for alteration in (*request.deletions, *request.upsertions)
         ),
     }

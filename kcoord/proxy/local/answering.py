@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from kcoord.api.table import SERVED
+from kcoord.api_keys import ApiKey
 from kcoord.broker.describe_cluster import Coordinator, FindCoordinator, FindCoordinatorReply, KeyType
 from kcoord.errors import ErrorCode
 from kcoord.groups.replies import ListGroupsReply
@@ -15,17 +16,30 @@ from kcoord.protocol.frames import CorruptMessage
 from kcoord.proxy.forwarding.interceptors import Request
 from kcoord.server.dispatch.routes import Route, route_for
 
-FIND_COORDINATOR: Final = 10
-LIST_GROUPS: Final = 16
-
 GROUP_APIS: Final = frozenset(key for key, api in SERVED.items() if api.is_group_api)
 
-UNSERVED: Final = frozenset({25, 28, 68, 69, 76, 77, 78, 79, 88, 89, 90, 91, 92})
+UNSERVED: Final = frozenset(
+    {
+        ApiKey.ADD_OFFSETS_TO_TXN,
+        ApiKey.TXN_OFFSET_COMMIT,
+        ApiKey.CONSUMER_GROUP_HEARTBEAT,
+        ApiKey.CONSUMER_GROUP_DESCRIBE,
+        ApiKey.SHARE_GROUP_HEARTBEAT,
+        ApiKey.SHARE_GROUP_DESCRIBE,
+        ApiKey.SHARE_FETCH,
+        ApiKey.SHARE_ACKNOWLEDGE,
+        ApiKey.STREAMS_GROUP_HEARTBEAT,
+        ApiKey.STREAMS_GROUP_DESCRIBE,
+        ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS,
+        ApiKey.ALTER_SHARE_GROUP_OFFSETS,
+        ApiKey.DELETE_SHARE_GROUP_OFFSETS,
+    }
+)
 """AddOffsetsToTxn and TxnOffsetCommit, and the APIs of KIP-848, share and streams groups. They are not announced. If
 they were forwarded, the client's group would be upstream; so the proxy hangs up, as a broker without the APIs does."""
 
 LIMITS: Final[Mapping[int, range]] = {
-    **{key: SERVED[key].versions for key in (*GROUP_APIS, FIND_COORDINATOR)},
+    **{key: SERVED[key].versions for key in (*GROUP_APIS, ApiKey.FIND_COORDINATOR)},
     **dict.fromkeys(UNSERVED, range(0)),
 }
 
@@ -48,7 +62,7 @@ def find_coordinator(request: Request, endpoint: BrokerEndpoint | None) -> list[
     if request_.key_type != KeyType.GROUP:
         return None
     results = tuple(_coordinator_result(key, endpoint) for key in request_.keys)
-    return route_for(FIND_COORDINATOR, request.api_version).encode_response(
+    return route_for(ApiKey.FIND_COORDINATOR, request.api_version).encode_response(
         request.correlation_id, FindCoordinatorReply(coordinators=results)
     )
 

@@ -26,22 +26,14 @@ from uuid import UUID
 
 from kcoord.admin.cluster_client import Refused
 from kcoord.admin.connecting.connection import Connection
+from kcoord.api_keys import ApiKey
 from kcoord.errors import ErrorCode
 from kcoord.protocol.codec import decode_request, decode_response
 from kcoord.protocol.frames import CorruptMessage
 from kcoord.proxy.forwarding.interceptors import PASS, Answer, ClientInfo, Decision, Handle, Request
 from kcoord.proxy.guards.hidden_names import HiddenNames
 from kcoord.proxy.guards.refusing import Refusal, refusal_pieces
-from kcoord.proxy.local.answering import (
-    FIND_COORDINATOR,
-    GROUP_APIS,
-    LIMITS,
-    LIST_GROUPS,
-    UNSERVED,
-    BrokerEndpoint,
-    find_coordinator,
-    no_groups,
-)
+from kcoord.proxy.local.answering import GROUP_APIS, LIMITS, UNSERVED, BrokerEndpoint, find_coordinator, no_groups
 from kcoord.proxy.local.client_link import ClientLink
 from kcoord.proxy.local.journal_events import JournalEvents
 from kcoord.proxy.local.kafka_topic import KafkaJournal, ensure_topic, find_topic_id
@@ -54,7 +46,8 @@ from kcoord.server.clock import instant
 
 log = logging.getLogger("kcoord.groups")
 
-_METADATA: Final = 3
+_FIND_COORDINATOR: Final = ApiKey.FIND_COORDINATOR
+_LIST_GROUPS: Final = ApiKey.LIST_GROUPS
 _NOT_READ: Final = "the group is not read yet"
 _OFFSETS_NOT_KNOWN: Final = "what the group has committed upstream is not known yet"
 
@@ -79,8 +72,8 @@ class LocalCoordination:
     cluster.
     """
 
-    interests = GROUP_APIS | UNSERVED | {FIND_COORDINATOR}
-    observed = frozenset({_METADATA})
+    interests = GROUP_APIS | UNSERVED | {ApiKey.FIND_COORDINATOR}
+    observed = frozenset({ApiKey.METADATA})
     limits: Mapping[int, range] = LIMITS
 
     def __init__(self, setup: LocalSetup, make_runtime: Callable[..., LocalRuntime] = LocalRuntime) -> None:
@@ -157,13 +150,13 @@ class LocalCoordination:
         """Decides on a request: group APIs are handled by the coordinator, FindCoordinator and other brokers'
         ListGroups are answered at once.
         """
-        if request.api_key == FIND_COORDINATOR:
+        if request.api_key == _FIND_COORDINATOR:
             has_no_coordinator = self._is_fenced or self._is_ending
             pieces = find_coordinator(request, None if has_no_coordinator else self.coordinator_endpoint())
             return PASS if pieces is None else Answer(pieces)
         if request.api_key in UNSERVED:
             raise CorruptMessage(f"API key {request.api_key} is not served with --coordinate local")
-        if request.api_key == LIST_GROUPS and self._is_other_broker(client):
+        if request.api_key == _LIST_GROUPS and self._is_other_broker(client):
             return Answer(no_groups(request))
         return Handle(lambda: self._handle(client, request))
 

@@ -1,6 +1,5 @@
 """The topic of a journal on the upstream cluster: created if missing, refused if its settings would lose records."""
 
-import base64
 import logging
 import time
 from collections.abc import Iterator, Mapping
@@ -16,6 +15,7 @@ from confluent_kafka.cimpl import NewTopic
 from kcoord.admin.connecting.connection import Connection, librdkafka_configuration
 from kcoord.admin.librdkafka.errors import clean_message, without_secrets
 from kcoord.exceptions import RemoteFailure
+from kcoord.protocol.uuids import parse_uuid
 
 log = logging.getLogger("kcoord.storage")
 
@@ -135,7 +135,7 @@ def find_topic_id(journal: KafkaJournal) -> UUID | None:
                     raise
                 time.sleep(_RETRY_INTERVAL)
             else:
-                topic_id = UUID(bytes=base64.urlsafe_b64decode(str(shown) + "=="))
+                topic_id = parse_uuid(str(shown))
                 return topic_id if topic_id.int else None
 
 

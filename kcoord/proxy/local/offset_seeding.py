@@ -19,6 +19,7 @@ from kcoord.admin.groups.committed_offsets import Commits
 from kcoord.admin.model import GroupType
 from kcoord.admin.offsets.cluster_state import STATES_WITHOUT_MEMBERS
 from kcoord.admin.opening import open_cluster
+from kcoord.api_keys import ApiKey
 from kcoord.errors import ErrorCode
 from kcoord.groups.instant import Instant
 from kcoord.groups.records import OffsetsStored
@@ -29,8 +30,7 @@ from kcoord.server.groups.group_runtime import GroupRuntime
 
 log = logging.getLogger("kcoord.groups")
 
-_OFFSET_FETCH: Final = 9
-_SEEDING_APIS: Final = frozenset({8, _OFFSET_FETCH, 11, 47})
+_SEEDING_APIS: Final = frozenset({ApiKey.OFFSET_COMMIT, ApiKey.OFFSET_FETCH, ApiKey.JOIN_GROUP, ApiKey.OFFSET_DELETE})
 _FIRST_WITH_MANY_GROUPS: Final = 8  # OffsetFetch (KIP-709)
 
 
@@ -144,7 +144,7 @@ def groups_in(request: Request) -> list[str]:
     if request.api_key not in _SEEDING_APIS:
         return []
     _, entity = decode_request(request.frame, request.api_key, request.api_version)
-    if request.api_key == _OFFSET_FETCH and request.api_version >= _FIRST_WITH_MANY_GROUPS:
+    if request.api_key == ApiKey.OFFSET_FETCH and request.api_version >= _FIRST_WITH_MANY_GROUPS:
         return [str(group.group_id) for group in entity.groups]
     return [str(entity.group_id)]
 

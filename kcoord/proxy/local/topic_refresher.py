@@ -1,16 +1,15 @@
 """Lists the upstream's topics at the start, then periodically, and soon when a refresh is requested."""
 
 import asyncio
-import base64
 import logging
 from collections.abc import Callable, Collection
 from typing import Final
-from uuid import UUID
 
 from kcoord.admin.cluster_client import ClusterClient
 from kcoord.admin.connecting.connection import Connection
 from kcoord.admin.opening import open_cluster
 from kcoord.errors import ErrorCode
+from kcoord.protocol.uuids import parse_uuid
 from kcoord.proxy.local.upstream_topics import KnownTopic, MirroredTopics
 from kcoord.server.clock import instant, now_ms
 from kcoord.server.groups.group_runtime import GroupRuntime
@@ -95,7 +94,7 @@ class TopicRefresher:
 def _list_topics(upstream: Connection) -> dict[str, KnownTopic]:
     with open_cluster(upstream) as cluster:
         return {
-            name: KnownTopic(_uuid(topic.id), len(topic.leaders))
+            name: KnownTopic(parse_uuid(topic.id), len(topic.leaders))
             for name, topic in cluster.topics().found.items()
             if topic.id is not None and topic.leaders
         }
@@ -110,8 +109,3 @@ def _deleted_topics(upstream: Connection, names: Collection[str], listed: Collec
 def _is_unknown(cluster: ClusterClient, name: str) -> bool:
     answers = cluster.topics([name])
     return any(refusal.error is ErrorCode.unknown_topic_or_partition for refusal in answers.refused)
-
-
-def _uuid(shown: str) -> UUID:
-    """Parses a topic id as Kafka's tools print it."""
-    return UUID(bytes=base64.urlsafe_b64decode(shown + "=="))

@@ -2,14 +2,13 @@
 
 from collections import Counter
 from collections.abc import Mapping
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
+from kcoord.api_keys import ApiKey
 from kcoord.errors import ErrorCode
 from kcoord.protocol.codec import decode_response
 from kcoord.protocol.frames import CorruptMessage
 from kcoord.proxy.forwarding.interceptors import PASS, ClientInfo, Decision, Request
-
-OFFSET_COMMIT: Final = 8
 
 
 class _Answer(NamedTuple):
@@ -24,7 +23,7 @@ class CommitCounter:
     """An Interceptor that counts committed offsets, and errors of commits, in OffsetCommit responses."""
 
     interests: frozenset[int] = frozenset()
-    observed: frozenset[int] = frozenset({OFFSET_COMMIT})
+    observed: frozenset[int] = frozenset({ApiKey.OFFSET_COMMIT})
     limits: Mapping[int, range] = {}
 
     def __init__(self) -> None:

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
+from kcoord.api_keys import ApiKey
 from kcoord.errors import ErrorCode
 from kcoord.groups.classic.state import State
 from kcoord.protocol.codec import decode_request, decode_response
@@ -34,11 +35,11 @@ from kcoord.server.log_text import escape_name, quoted
 
 log = logging.getLogger("kcoord.groups")
 
-_JOIN_GROUP: Final = 11
-_HEARTBEAT: Final = 12
-_LEAVE_GROUP: Final = 13
-_SYNC_GROUP: Final = 14
-_CONSUMER_GROUP_HEARTBEAT: Final = 68
+_JOIN_GROUP: Final = ApiKey.JOIN_GROUP
+_HEARTBEAT: Final = ApiKey.HEARTBEAT
+_LEAVE_GROUP: Final = ApiKey.LEAVE_GROUP
+_SYNC_GROUP: Final = ApiKey.SYNC_GROUP
+_CONSUMER_GROUP_HEARTBEAT: Final = ApiKey.CONSUMER_GROUP_HEARTBEAT
 
 _MAX_GROUPS: Final = 10_000
 _UNKNOWN_MEMBER_ERRORS: Final = (ErrorCode.unknown_member_id, ErrorCode.fenced_instance_id)

@@ -23,6 +23,7 @@ from dataclasses import replace
 from itertools import chain
 from typing import Any, Final, NamedTuple
 
+from kcoord.api_keys import ApiKey
 from kcoord.broker.cluster import Cluster
 from kcoord.errors import ErrorCode
 from kcoord.groups.offsets import fetching
@@ -227,13 +228,13 @@ def _merged(topics: Iterable[CommittedTopic | TopicPartitions], error: ErrorCode
 
 
 GUARDS: Final[Mapping[int, Guard]] = {
-    8: commit,
-    9: fetch_offsets,
-    11: members_guard(JoinReply(member_id="", error_code=_GROUP_DENIED)),
-    12: members_guard(HeartbeatReply(error_code=_GROUP_DENIED)),
-    13: members_guard(LeaveReply(error_code=_GROUP_DENIED)),
-    14: sync,
-    15: ItemGuard(
+    ApiKey.OFFSET_COMMIT: commit,
+    ApiKey.OFFSET_FETCH: fetch_offsets,
+    ApiKey.JOIN_GROUP: members_guard(JoinReply(member_id="", error_code=_GROUP_DENIED)),
+    ApiKey.HEARTBEAT: members_guard(HeartbeatReply(error_code=_GROUP_DENIED)),
+    ApiKey.LEAVE_GROUP: members_guard(LeaveReply(error_code=_GROUP_DENIED)),
+    ApiKey.SYNC_GROUP: sync,
+    ApiKey.DESCRIBE_GROUPS: ItemGuard(
         items="group_ids",
         needs=on_group(Operation.DESCRIBE),
         results="groups",
@@ -241,8 +242,8 @@ GUARDS: Final[Mapping[int, Guard]] = {
         shown=_with_operations,
         order=refused_first,
     ),
-    16: list_groups,
-    42: delete_groups,
-    47: delete_offsets,
+    ApiKey.LIST_GROUPS: list_groups,
+    ApiKey.DELETE_GROUPS: delete_groups,
+    ApiKey.OFFSET_DELETE: delete_offsets,
 }
 """By API key."""

@@ -15,6 +15,7 @@ Fetch has no guard here: which topics it reads is known only within its session 
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from kcoord.api_keys import ApiKey
 from kcoord.broker import producing
 from kcoord.broker.cluster import Cluster
 from kcoord.broker.log.partition_log import Refused
@@ -95,7 +96,7 @@ def _refused_deletions(denied: Sequence[TopicDeletions]) -> list[DeletedRecords]
 
 
 GUARDS: Final[Mapping[int, Guard]] = {
-    0: sliced(
+    ApiKey.PRODUCE: sliced(
         ItemGuard(
             items="topics",
             needs=on_topic_or_id(Operation.WRITE),
@@ -104,12 +105,14 @@ GUARDS: Final[Mapping[int, Guard]] = {
             is_exempt=lambda request, permissions: producing.refuse_all(request) is not None,
         )
     ),
-    2: sliced(
+    ApiKey.LIST_OFFSETS: sliced(
         ItemGuard(items="topics", needs=on_topic(Operation.DESCRIBE), results="topics", refused=_refused_offsets)
     ),
-    21: ItemGuard(items="topics", needs=on_topic(Operation.DELETE), results="topics", refused=_refused_deletions),
-    22: init_producer_id,
-    23: ItemGuard(
+    ApiKey.DELETE_RECORDS: ItemGuard(
+        items="topics", needs=on_topic(Operation.DELETE), results="topics", refused=_refused_deletions
+    ),
+    ApiKey.INIT_PRODUCER_ID: init_producer_id,
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: ItemGuard(
         items="topics",
         needs=on_topic(Operation.DESCRIBE, name="topic"),
         results="topics",

@@ -24,6 +24,7 @@ from dataclasses import replace
 from typing import Any, Final
 from uuid import UUID
 
+from kcoord.api_keys import ApiKey
 from kcoord.broker import alter_configs as altering
 from kcoord.broker import describe_configs as describing
 from kcoord.broker import metadata
@@ -320,15 +321,15 @@ alter_configs: Final = ItemGuard(
 )
 
 GUARDS: Final[Mapping[int, Guard]] = {
-    3: see_metadata,
-    10: find_coordinator,
-    17: allow_always,
-    19: create_topics,
-    20: delete_topics,
-    32: describe_configs,
-    36: allow_always,
-    37: create_partitions,
-    44: alter_configs,
-    60: describe_cluster,
+    ApiKey.METADATA: see_metadata,
+    ApiKey.FIND_COORDINATOR: find_coordinator,
+    ApiKey.SASL_HANDSHAKE: allow_always,
+    ApiKey.CREATE_TOPICS: create_topics,
+    ApiKey.DELETE_TOPICS: delete_topics,
+    ApiKey.DESCRIBE_CONFIGS: describe_configs,
+    ApiKey.SASL_AUTHENTICATE: allow_always,
+    ApiKey.CREATE_PARTITIONS: create_partitions,
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: alter_configs,
+    ApiKey.DESCRIBE_CLUSTER: describe_cluster,
 }
 """By API key."""

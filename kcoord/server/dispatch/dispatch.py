@@ -14,7 +14,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from kcoord.api.caller import Caller
-from kcoord.api.table import API_VERSIONS, FETCH, FIND_COORDINATOR, INIT_PRODUCER_ID, LIST_OFFSETS, PRODUCE, SERVED
+from kcoord.api.table import SERVED
+from kcoord.api_keys import ApiKey
 from kcoord.broker.cluster import Cluster, Node, RequestContext
 from kcoord.exceptions import RemoteFailure
 from kcoord.groups.instant import Instant
@@ -42,7 +43,12 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("kcoord.server")
 
-_SLICED: Final = frozenset({PRODUCE, LIST_OFFSETS})
+_PRODUCE: Final = ApiKey.PRODUCE
+_FETCH: Final = ApiKey.FETCH
+_FIND_COORDINATOR: Final = ApiKey.FIND_COORDINATOR
+_API_VERSIONS: Final = ApiKey.API_VERSIONS
+_INIT_PRODUCER_ID: Final = ApiKey.INIT_PRODUCER_ID
+_SLICED: Final = frozenset({_PRODUCE, ApiKey.LIST_OFFSETS})
 _QUIET_SECONDS: Final = 60.0
 
 
@@ -132,7 +138,7 @@ class Dispatch:
 
     def finish(self, waiting: "Waiting", now_ms: int) -> object:
         """Decides a parked Fetch once more and returns its reply."""
-        return _module(FETCH).finish(self._cluster, waiting, RequestContext(node=self._node, now_ms=now_ms))
+        return _module(_FETCH).finish(self._cluster, waiting, RequestContext(node=self._node, now_ms=now_ms))
 
     def _find_route(self, frame: bytes) -> Route | Answer:
         start = read_request_start(frame)
@@ -196,18 +202,18 @@ class Dispatch:
     ) -> Outcome:
         if header.api_key in _SLICED:
             outcome = _begin_slices(header, self._decide_in_slices(header, request, context, client), ticket)
-            if type(outcome) is Park and header.api_key == PRODUCE and request.is_compressed:
+            if type(outcome) is Park and header.api_key == _PRODUCE and request.is_compressed:
                 from kcoord.broker.log.slices import (
                     SMALL_BYTES,  # imported here, where slicing has loaded the module: it would delay a server's start
                 )
 
                 return outcome._replace(held_bytes=SMALL_BYTES)
             return outcome
-        if header.api_key == FETCH:
+        if header.api_key == _FETCH:
             return self._fetch(header, request, context, client, ticket)
-        if header.api_key == API_VERSIONS:
-            return _answer(header, _module(API_VERSIONS).announce(request))
-        if header.api_key in (FIND_COORDINATOR, INIT_PRODUCER_ID):
+        if header.api_key == _API_VERSIONS:
+            return _answer(header, _module(_API_VERSIONS).announce(request))
+        if header.api_key in (_FIND_COORDINATOR, _INIT_PRODUCER_ID):
             self._warn_of_transactions(header, request, client)
         return _answer(header, self._reply(header.api_key, request, context, client))
 
@@ -232,7 +238,7 @@ class Dispatch:
         self, header: RequestHeader, request: Any, context: RequestContext, client: ClientSession
     ) -> "Slices[Outcome]":
         reply = yield from self._reply(header.api_key, request, context, client)
-        if header.api_key != PRODUCE or not request.is_unanswered:
+        if header.api_key != _PRODUCE or not request.is_unanswered:
             return _answer(header, reply)
         # The client waits for no response, so closing the connection is the only way to report the error (as in
         # KafkaApis).
@@ -243,9 +249,9 @@ class Dispatch:
     def _fetch(
         self, header: RequestHeader, request: "Fetch", context: RequestContext, client: ClientSession, ticket: Ticket
     ) -> Outcome:
-        reply = _module(FETCH).decide(self._cluster, self._fetch_sessions, request, context)
-        if isinstance(reply, _module(FETCH).Waiting):
-            return Park(route_for(FETCH, header.api_version), header.correlation_id, ticket, waiting=reply)
+        reply = _module(_FETCH).decide(self._cluster, self._fetch_sessions, request, context)
+        if isinstance(reply, _module(_FETCH).Waiting):
+            return Park(route_for(_FETCH, header.api_version), header.correlation_id, ticket, waiting=reply)
         return _answer(header, reply)
 
     @cached_property
@@ -255,14 +261,14 @@ class Dispatch:
     @cached_property
     def _fetch_sessions(self) -> "FetchSessions":
         slots: int = self._cluster.settings.max_incremental_fetch_session_cache_slots
-        sessions: FetchSessions = _module(FETCH).FetchSessions(slots, self._fresh_session_id)
+        sessions: FetchSessions = _module(_FETCH).FetchSessions(slots, self._fresh_session_id)
         return sessions
 
     def _unserved_version(self, start: RequestHeader, name: str) -> Answer:
-        if start.api_key != API_VERSIONS:
+        if start.api_key != _API_VERSIONS:
             raise UnsupportedRequest(f"{name} version {start.api_version} is not served")
         oldest = RequestHeader(api_key=start.api_key, api_version=0, correlation_id=start.correlation_id)
-        return _answer(oldest, _module(API_VERSIONS).refuse_version())
+        return _answer(oldest, _module(_API_VERSIONS).refuse_version())
 
 
 def _module(api_key: int) -> Any:

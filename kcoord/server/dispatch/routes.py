@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
-from kcoord.api.table import HEARTBEAT, OFFSET_COMMIT, SERVED
+from kcoord.api.table import SERVED
+from kcoord.api_keys import ApiKey
 from kcoord.protocol.codec import codec
 from kcoord.protocol.headers import RequestHeader, read_request_header
 from kcoord.protocol.response_template import ResponseTemplate
@@ -42,8 +43,8 @@ class Route:
         self.prevalidate: Any = served.prevalidate
         self._variable_field = served.variable_field
         self.with_fields = served.with_fields
-        self.is_templated = api_key == HEARTBEAT or self._variable_field is not None
-        self.has_recurring_replies = api_key in (HEARTBEAT, OFFSET_COMMIT)
+        self.is_templated = api_key == ApiKey.HEARTBEAT or self._variable_field is not None
+        self.has_recurring_replies = api_key in (ApiKey.HEARTBEAT, ApiKey.OFFSET_COMMIT)
         self._version = api_version
         self._codec = codec(api_key, api_version)
         field = served.per_member_field

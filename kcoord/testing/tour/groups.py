@@ -4,11 +4,11 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from kcoord.api_keys import ApiKey
 from kcoord.client.client import Client
 
 from .step import TourFailed
 
-_find_coordinator, _offset_fetch, _describe_groups = 10, 9, 15
 _TIMEOUT = 60.0
 
 
@@ -43,13 +43,13 @@ class TourGroup:
         asked = {"group_id": self._group, "topics": [{"name": topic, "partition_indexes": list(range(partitions))}]}
 
         def is_committed() -> bool:
-            answer = self._client.ask(_offset_fetch, 8, groups=[asked]).groups[0]
+            answer = self._client.ask(ApiKey.OFFSET_FETCH, 8, groups=[asked]).groups[0]
             return bool(sum(line.committed_offset for line in answer.topics[0].partitions) == records)
 
         self._wait(is_committed, f"the members to commit {records:,} records")
 
     def _described(self) -> Any:
-        return self._client.ask(_describe_groups, 5, groups=[self._group]).groups[0]
+        return self._client.ask(ApiKey.DESCRIBE_GROUPS, 5, groups=[self._group]).groups[0]
 
     def _wait(self, is_so: Callable[[], bool], what: str) -> None:
         deadline = time.monotonic() + _TIMEOUT

@@ -16,6 +16,7 @@ from kcoord.admin.librdkafka.cluster import LibrdkafkaCluster
 from kcoord.admin.model import Answers, Committed, Group, GroupType, Member, MemberToRemove, TopicPartition
 from kcoord.admin.record_marks import RecordMark, checksum_of
 from kcoord.admin.wire.cluster import WireCluster
+from kcoord.api_keys import ApiKey
 from kcoord.client.client import Client
 from kcoord.client.connect_errors import LoginFailed, NoAnswer, TlsFailed, Unreachable
 from kcoord.client.secret import Secret
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
 
 PATIENCE = 60.0
 FIRST_TIME = 1_700_000_000_000
-JOIN_GROUP, SYNC_GROUP, SHARE_GROUP_HEARTBEAT = 11, 14, 76
 LONG = timedelta(seconds=60)
 
 
@@ -113,10 +113,10 @@ def _consumer(bootstrap: str, scene: Scene, word: str, settings: dict[str, str])
 def _join_connect(client: Client, group: str) -> None:
     protocols = [{"name": "sessioned", "metadata": b"\x00\xff"}]
     asked = {"group_id": group, "session_timeout": LONG, "rebalance_timeout": LONG, "protocol_type": "connect"}
-    joined = client.ask(JOIN_GROUP, 3, member_id="", protocols=protocols, **asked)
+    joined = client.ask(ApiKey.JOIN_GROUP, 3, member_id="", protocols=protocols, **asked)
     assignments = [{"member_id": joined.member_id, "assignment": b"opaque"}]
     synced = client.ask(
-        SYNC_GROUP,
+        ApiKey.SYNC_GROUP,
         3,
         group_id=group,
         generation_id=joined.generation_id,
@@ -128,7 +128,7 @@ def _join_connect(client: Client, group: str) -> None:
 
 def _join_share(client: Client, scene: Scene) -> None:
     joined = client.ask(
-        SHARE_GROUP_HEARTBEAT,
+        ApiKey.SHARE_GROUP_HEARTBEAT,
         1,
         group_id=scene.group("share"),
         member_id=str(uuid.uuid4()),

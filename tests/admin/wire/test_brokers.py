@@ -11,11 +11,12 @@ from kcoord.admin.offsets.applying import Certainty, failure_of
 from kcoord.admin.waiting import Waits
 from kcoord.admin.wire import apis, brokers
 from kcoord.admin.wire.brokers import ApiRequest, ApiResponse, Brokers, error_of
+from kcoord.api_keys import ApiKey
 from kcoord.client.connect_errors import NoAnswer, Unreachable
 from kcoord.errors import ErrorCode
 from tests.support.admin.fake_cluster import PATIENCE, connection
 
-from ...support.admin.scripted_broker import API_VERSIONS, METADATA, ScriptedBroker
+from ...support.admin.scripted_broker import ScriptedBroker
 
 NOBODYS = ApiRequest(1, apis.METADATA, {"topics": []})
 
@@ -88,7 +89,7 @@ def test_the_connection_to_an_address_that_a_broker_has_left_is_closed(broker: S
         known.refresh()
         assert not broker.hung_up.is_set()
         assert isinstance(known.ask_each([NOBODYS])[0], ApiResponse)
-        assert moved.asked[METADATA] == 1
+        assert moved.asked[ApiKey.METADATA] == 1
         assert broker.hung_up.wait(PATIENCE)
 
 
@@ -100,16 +101,16 @@ def test_a_broker_that_names_no_brokers_is_not_believed(broker: ScriptedBroker, 
 
 def test_a_broker_that_knows_the_oldest_version_no_more_is_met_all_the_same(broker: ScriptedBroker) -> None:
     """The broker closes the connection on the early Metadata request, and gets another one after ApiVersions."""
-    broker.oldest[METADATA] = apis.METADATA.oldest + 1
+    broker.oldest[ApiKey.METADATA] = apis.METADATA.oldest + 1
     known = Brokers(connection(broker.address))
     assert list(known.nodes) == [1]
-    assert (broker.asked[API_VERSIONS], broker.asked[METADATA]) == (1, 1)
+    assert (broker.asked[ApiKey.API_VERSIONS], broker.asked[ApiKey.METADATA]) == (1, 1)
     assert isinstance(known.ask_each([NOBODYS])[0], ApiResponse)
     known.close()
 
 
 def test_a_broker_that_is_met_by_no_version_is_told_so(broker: ScriptedBroker) -> None:
-    broker.oldest[METADATA] = apis.METADATA.newest + 1
+    broker.oldest[ApiKey.METADATA] = apis.METADATA.newest + 1
     with pytest.raises(brokers.Unsupported, match="has no version of Metadata that kcoord knows"):
         Brokers(connection(broker.address))
 
@@ -163,13 +164,13 @@ def test_a_broker_that_was_silent_is_asked_again_after_a_while(
 def test_while_a_broker_is_asked_it_is_known_that_it_is_waited_for(broker: ScriptedBroker) -> None:
     waits, seen = Waits(), []
     known = Brokers(connection(broker.address), waits=waits)
-    answer_metadata = broker.answers[METADATA]
+    answer_metadata = broker.answers[ApiKey.METADATA]
 
     def metadata(request: Any) -> Mapping[str, Any] | None:
         seen.append(waits.longer_than(0))
         return answer_metadata(request)
 
-    broker.answers[METADATA] = metadata
+    broker.answers[ApiKey.METADATA] = metadata
     try:
         known.refresh()
     finally:

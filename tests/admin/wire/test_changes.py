@@ -9,11 +9,17 @@ from kcoord.admin.connecting.connection import Connection
 from kcoord.admin.model import Committed, MemberToRemove, TopicPartition
 from kcoord.admin.wire.changes import PARTITIONS_PER_COMMIT
 from kcoord.admin.wire.cluster import WireCluster
+from kcoord.api_keys import ApiKey
 from kcoord.errors import ErrorCode
-from tests.support.admin.scripted_broker import API_VERSIONS, FIND_COORDINATOR, SPOKEN, Answer, ScriptedBroker
+from tests.support.admin.scripted_broker import SPOKEN, Answer, ScriptedBroker
 
-OFFSET_COMMIT, OFFSET_FETCH, LEAVE_GROUP, DELETE_GROUPS = 8, 9, 13, 42
-MINE: Final = {**SPOKEN, OFFSET_COMMIT: 8, OFFSET_FETCH: 8, LEAVE_GROUP: 4, DELETE_GROUPS: 2}
+MINE: Final = {
+    **SPOKEN,
+    ApiKey.OFFSET_COMMIT: 8,
+    ApiKey.OFFSET_FETCH: 8,
+    ApiKey.LEAVE_GROUP: 4,
+    ApiKey.DELETE_GROUPS: 2,
+}
 PATIENCE: Final = 2.0  # short, since retries after a retriable error would never succeed
 
 FIRST, SECOND = TopicPartition("orders", 0), TopicPartition("orders", 1)
@@ -28,7 +34,7 @@ def spoken(_: Any) -> Mapping[str, Any]:
 @pytest.fixture
 def broker() -> Iterator[ScriptedBroker]:
     with ScriptedBroker() as broker:
-        broker.answers[API_VERSIONS] = spoken
+        broker.answers[ApiKey.API_VERSIONS] = spoken
         yield broker
 
 
@@ -67,14 +73,14 @@ def committing(errors: Mapping[TopicPartition, ErrorCode]) -> Answer:
 
 
 def test_a_group_that_nobody_answers_for_is_not_deleted(broker: ScriptedBroker, cluster: WireCluster) -> None:
-    broker.answers[DELETE_GROUPS] = deleting(("a", ErrorCode.none))
+    broker.answers[ApiKey.DELETE_GROUPS] = deleting(("a", ErrorCode.none))
     done = cluster.delete_groups(["a", "b"])
     assert done.found == {"a": ErrorCode.none, "b": ErrorCode.unknown_server_error}
 
 
 def test_a_group_whose_coordinator_nobody_tells_is_not_deleted(broker: ScriptedBroker, cluster: WireCluster) -> None:
-    broker.answers[FIND_COORDINATOR] = lambda _: {"coordinators": [broker.coordinator("a")]}
-    broker.answers[DELETE_GROUPS] = deleting(("a", ErrorCode.none))
+    broker.answers[ApiKey.FIND_COORDINATOR] = lambda _: {"coordinators": [broker.coordinator("a")]}
+    broker.answers[ApiKey.DELETE_GROUPS] = deleting(("a", ErrorCode.none))
     done = cluster.delete_groups(["a", "b"])
     assert done.found["a"] is ErrorCode.none
     assert done.found["b"] is not ErrorCode.none
@@ -83,7 +89,7 @@ def test_a_group_whose_coordinator_nobody_tells_is_not_deleted(broker: ScriptedB
 def test_a_commit_for_a_group_whose_coordinator_nobody_tells_is_refused(
     broker: ScriptedBroker, cluster: WireCluster
 ) -> None:
-    broker.answers[FIND_COORDINATOR] = lambda _: {"coordinators": []}
+    broker.answers[ApiKey.FIND_COORDINATOR] = lambda _: {"coordinators": []}
     assert ErrorCode.none not in cluster.commit("g", BOTH).found.values()
 
 
@@ -101,7 +107,7 @@ def test_a_group_that_only_the_answer_names_is_never_asked_to_be_deleted(
             ]
         }
 
-    broker.answers[DELETE_GROUPS] = answer
+    broker.answers[ApiKey.DELETE_GROUPS] = answer
     assert cluster.delete_groups(["a"]).found == {"a": ErrorCode.none}
     assert asked == ["a"]
 
@@ -109,24 +115,24 @@ def test_a_group_that_only_the_answer_names_is_never_asked_to_be_deleted(
 def test_each_partition_has_the_error_of_its_own_in_the_last_answer(
     broker: ScriptedBroker, cluster: WireCluster
 ) -> None:
-    broker.answers[OFFSET_COMMIT] = committing({SECOND: ErrorCode.coordinator_not_available})
+    broker.answers[ApiKey.OFFSET_COMMIT] = committing({SECOND: ErrorCode.coordinator_not_available})
     done = cluster.commit("g", BOTH)
     assert done.found == {FIRST: ErrorCode.none, SECOND: ErrorCode.coordinator_not_available}
     assert [refusal.what for refusal in done.refused] == ["group g, partition orders-1"]
-    assert broker.asked[OFFSET_COMMIT] > 1
+    assert broker.asked[ApiKey.OFFSET_COMMIT] > 1
 
 
 def test_a_partition_that_the_answer_leaves_out_is_refused(broker: ScriptedBroker, cluster: WireCluster) -> None:
     line = {"partition_index": 0, "error_code": ErrorCode.none}
-    broker.answers[OFFSET_COMMIT] = lambda _: {"topics": [{"name": "orders", "partitions": [line]}]}
+    broker.answers[ApiKey.OFFSET_COMMIT] = lambda _: {"topics": [{"name": "orders", "partitions": [line]}]}
     assert cluster.commit("g", BOTH).found == {FIRST: ErrorCode.none, SECOND: ErrorCode.unknown_server_error}
 
 
 def test_after_a_refusal_no_more_is_committed(broker: ScriptedBroker, cluster: WireCluster) -> None:
     many = {TopicPartition("orders", number): Committed(1) for number in range(PARTITIONS_PER_COMMIT + 2)}
-    broker.answers[OFFSET_COMMIT] = committing({FIRST: ErrorCode.unknown_member_id})
+    broker.answers[ApiKey.OFFSET_COMMIT] = committing({FIRST: ErrorCode.unknown_member_id})
     found = cluster.commit("g", many).found
-    assert broker.asked[OFFSET_COMMIT] == 1
+    assert broker.asked[ApiKey.OFFSET_COMMIT] == 1
     assert found[FIRST] is ErrorCode.unknown_member_id
     assert [tp.partition for tp, error in found.items() if error is ErrorCode.operation_not_attempted] == [
         PARTITIONS_PER_COMMIT,
@@ -140,7 +146,7 @@ def test_members_that_an_answer_leaves_out_or_adds_do_no_harm(
 ) -> None:
     members = [MemberToRemove(member_id="m1", instance_id=None), MemberToRemove(member_id="m2", instance_id=None)]
     line = {"member_id": "m", "group_instance_id": None, "error_code": ErrorCode.none}
-    broker.answers[LEAVE_GROUP] = lambda _: {"error_code": ErrorCode.none, "members": [line] * count}
+    broker.answers[ApiKey.LEAVE_GROUP] = lambda _: {"error_code": ErrorCode.none, "members": [line] * count}
     found = cluster.remove_members("g", members, reason="test").found
     expected = [ErrorCode.none] * min(count, 2) + [ErrorCode.unknown_server_error] * (2 - min(count, 2))
     assert [found[member] for member in members] == expected
@@ -162,7 +168,7 @@ def offsets(**topics: Sequence[Mapping[str, Any]]) -> Answer:
 
 
 def test_partitions_of_which_nothing_is_committed_are_not_there(broker: ScriptedBroker, cluster: WireCluster) -> None:
-    broker.answers[OFFSET_FETCH] = offsets(orders=[offset(0, -1), offset(1, 5)], paid=[offset(0, -1)], empty=[])
+    broker.answers[ApiKey.OFFSET_FETCH] = offsets(orders=[offset(0, -1), offset(1, 5)], paid=[offset(0, -1)], empty=[])
     commits = cluster.committed(["g"]).found["g"]
     assert commits == {SECOND: Committed(5)}
     assert [each.topic for each in commits.topics] == ["orders"]
@@ -170,7 +176,7 @@ def test_partitions_of_which_nothing_is_committed_are_not_there(broker: Scripted
 
 def test_a_group_of_which_a_partition_cannot_be_told_is_refused(broker: ScriptedBroker, cluster: WireCluster) -> None:
     unknown = offset(1, -1, ErrorCode.unknown_topic_or_partition)
-    broker.answers[OFFSET_FETCH] = offsets(orders=[offset(0, 5), unknown])
+    broker.answers[ApiKey.OFFSET_FETCH] = offsets(orders=[offset(0, 5), unknown])
     answers = cluster.committed(["g"])
     assert answers.found == {}
     assert [str(refusal) for refusal in answers.refused] == [

@@ -11,10 +11,11 @@ from kcoord.admin.wire.brokers import ApiResponse, Brokers
 from kcoord.admin.wire.cluster import WireCluster
 from kcoord.admin.wire.coordinators import Coordinators, GroupQuery, Groups
 from kcoord.admin.wire.groups import describe_groups
+from kcoord.api_keys import ApiKey
 from kcoord.errors import ErrorCode
 from tests.support.admin.fake_cluster import connection
 
-from ...support.admin.scripted_broker import DESCRIBE_GROUPS, FIND_COORDINATOR, METADATA, OFFSET_FETCH, ScriptedBroker
+from ...support.admin.scripted_broker import ScriptedBroker
 
 NOT_AVAILABLE = ErrorCode.coordinator_not_available
 
@@ -22,7 +23,9 @@ NOT_AVAILABLE = ErrorCode.coordinator_not_available
 @pytest.fixture
 def broker() -> Iterator[ScriptedBroker]:
     with ScriptedBroker() as broker:
-        broker.answers[DESCRIBE_GROUPS] = lambda request: {"groups": [described(name) for name in request.groups]}
+        broker.answers[ApiKey.DESCRIBE_GROUPS] = lambda request: {
+            "groups": [described(name) for name in request.groups]
+        }
         yield broker
 
 
@@ -59,7 +62,9 @@ def ask(brokers: Brokers, groups: Groups) -> Attempt[str, bool]:
 
 
 def test_a_group_whose_coordinator_is_left_out_is_refused(broker: ScriptedBroker, brokers: Brokers) -> None:
-    broker.answers[FIND_COORDINATOR] = lambda _: {"coordinators": [broker.coordinator(key) for key in ("a", "other")]}
+    broker.answers[ApiKey.FIND_COORDINATOR] = lambda _: {
+        "coordinators": [broker.coordinator(key) for key in ("a", "other")]
+    }
     attempt = ask(brokers, ["a", "b"])
     assert attempt.found == {"a": True}
     assert {group: refusal.error for group, refusal in attempt.refused.items()} == {"b": NOT_AVAILABLE}
@@ -68,7 +73,7 @@ def test_a_group_whose_coordinator_is_left_out_is_refused(broker: ScriptedBroker
 def test_a_coordinator_that_leaves_groups_out_and_names_others_is_taken_by_its_word_for_none(
     broker: ScriptedBroker, brokers: Brokers
 ) -> None:
-    broker.answers[DESCRIBE_GROUPS] = lambda _: {"groups": [described("a"), described("stranger")]}
+    broker.answers[ApiKey.DESCRIBE_GROUPS] = lambda _: {"groups": [described("a"), described("stranger")]}
     answers = describe_groups(brokers, Coordinators(brokers), ["a", "b"], timeout=0)
     assert list(answers.found) == ["a"]
     assert [str(refusal) for refusal in answers.refused] == [
@@ -79,26 +84,26 @@ def test_a_coordinator_that_leaves_groups_out_and_names_others_is_taken_by_its_w
 def test_coordinators_on_new_brokers_are_looked_up_together(broker: ScriptedBroker, brokers: Brokers) -> None:
     names = [f"group-{number}" for number in range(20)]
     with ScriptedBroker(node_id=2) as newcomer:
-        newcomer.answers[DESCRIBE_GROUPS] = broker.answers[DESCRIBE_GROUPS]
+        newcomer.answers[ApiKey.DESCRIBE_GROUPS] = broker.answers[ApiKey.DESCRIBE_GROUPS]
         broker.brokers[2] = (newcomer.host, newcomer.port)
-        broker.answers[FIND_COORDINATOR] = lambda request: {
+        broker.answers[ApiKey.FIND_COORDINATOR] = lambda request: {
             "coordinators": [broker.coordinator(key, node=2) for key in request.coordinator_keys]
         }
-        before = broker.asked[METADATA]
+        before = broker.asked[ApiKey.METADATA]
         attempt = ask(brokers, names)
     assert attempt.found.keys() == set(names)
     assert not attempt.refused
-    assert broker.asked[METADATA] - before == 1
+    assert broker.asked[ApiKey.METADATA] - before == 1
 
 
 def test_what_was_found_stands_when_nobody_answers_any_more(broker: ScriptedBroker, brokers: Brokers) -> None:
     loading = ErrorCode.coordinator_load_in_progress
 
     def describe_and_die(_: Any) -> Mapping[str, Any]:
-        broker.answers[METADATA] = lambda _: None
+        broker.answers[ApiKey.METADATA] = lambda _: None
         return {"groups": [described("a"), described("b") | {"error_code": loading}]}
 
-    broker.answers[DESCRIBE_GROUPS] = describe_and_die
+    broker.answers[ApiKey.DESCRIBE_GROUPS] = describe_and_die
     answers = describe_groups(brokers, Coordinators(brokers), ["a", "b"], timeout=0)
     assert list(answers.found) == ["a"]
     assert [refusal.error for refusal in answers.refused] == [loading]
@@ -108,17 +113,17 @@ def test_who_has_listed_a_group_is_asked_for_it_and_if_it_has_moved_on_its_new_c
     broker: ScriptedBroker, brokers: Brokers
 ) -> None:
     def describe(request: Any) -> Mapping[str, Any]:
-        moved = {"error_code": ErrorCode.not_coordinator} if not broker.asked[FIND_COORDINATOR] else {}
+        moved = {"error_code": ErrorCode.not_coordinator} if not broker.asked[ApiKey.FIND_COORDINATOR] else {}
         return {"groups": [described(name) | (moved if name == "moved" else {}) for name in request.groups]}
 
-    broker.answers[DESCRIBE_GROUPS] = describe
+    broker.answers[ApiKey.DESCRIBE_GROUPS] = describe
     coordinators = Coordinators(brokers)
     coordinators.learn({"stays": 1, "moved": 1})
     assert describe_groups(brokers, coordinators, ["stays"], timeout=0).found.keys() == {"stays"}
-    assert broker.asked[FIND_COORDINATOR] == 0
+    assert broker.asked[ApiKey.FIND_COORDINATOR] == 0
 
     assert describe_groups(brokers, coordinators, ["stays", "moved"], timeout=60).found.keys() == {"stays", "moved"}
-    assert broker.asked[FIND_COORDINATOR] == 1
+    assert broker.asked[ApiKey.FIND_COORDINATOR] == 1
 
 
 # A coordinator request along with the bootstrap request
@@ -126,35 +131,39 @@ def test_who_has_listed_a_group_is_asked_for_it_and_if_it_has_moved_on_its_new_c
 
 @pytest.fixture
 def default_commits(broker: ScriptedBroker) -> None:
-    broker.answers[OFFSET_FETCH] = lambda request: {"groups": [committed(each.group_id) for each in request.groups]}
+    broker.answers[ApiKey.OFFSET_FETCH] = lambda request: {
+        "groups": [committed(each.group_id) for each in request.groups]
+    }
 
 
 @pytest.mark.usefixtures("default_commits")
 def test_the_coordinator_of_a_group_is_asked_for_together_with_who_is_there(broker: ScriptedBroker) -> None:
     cluster = WireCluster(connection(broker.address), about=["a"])
-    assert broker.asked[FIND_COORDINATOR] == 1
+    assert broker.asked[ApiKey.FIND_COORDINATOR] == 1
     assert cluster.describe_with_commits(["a"])[0].found.keys() == {"a"}
-    assert broker.asked[FIND_COORDINATOR] == 1
+    assert broker.asked[ApiKey.FIND_COORDINATOR] == 1
     cluster.close()
 
 
 @pytest.mark.usefixtures("default_commits")
 @pytest.mark.parametrize("odd", [{"error_code": NOT_AVAILABLE, "node_id": -1}, {"node_id": 7}], ids=["none", "unknown"])
 def test_where_none_is_told_then_it_is_asked_for_again(broker: ScriptedBroker, odd: dict[str, Any]) -> None:
-    default_answer = broker.answers[FIND_COORDINATOR]
+    default_answer = broker.answers[ApiKey.FIND_COORDINATOR]
     early: dict[str, Any] = {"error_code": ErrorCode.none, "host": "", "port": 0} | odd
-    broker.answers[FIND_COORDINATOR] = lambda request: early if hasattr(request, "key") else default_answer(request)
+    broker.answers[ApiKey.FIND_COORDINATOR] = lambda request: (
+        early if hasattr(request, "key") else default_answer(request)
+    )
     cluster = WireCluster(connection(broker.address), about=["a"])
     assert cluster.describe_with_commits(["a"])[0].found.keys() == {"a"}
-    assert broker.asked[FIND_COORDINATOR] == 2
+    assert broker.asked[ApiKey.FIND_COORDINATOR] == 2
     cluster.close()
 
 
 @pytest.mark.usefixtures("default_commits")
 def test_a_broker_that_cannot_be_asked_so_early_is_asked_later(broker: ScriptedBroker) -> None:
-    broker.oldest[FIND_COORDINATOR] = 1
+    broker.oldest[ApiKey.FIND_COORDINATOR] = 1
     cluster = WireCluster(connection(broker.address), about=["a"])
-    assert broker.asked[FIND_COORDINATOR] == 0
+    assert broker.asked[ApiKey.FIND_COORDINATOR] == 0
     assert cluster.describe_with_commits(["a"])[0].found.keys() == {"a"}
     cluster.close()
 
@@ -170,11 +179,13 @@ def committed(name: str) -> dict[str, Any]:
 def test_what_groups_have_committed_is_not_asked_for_again_where_it_was_told_beside_them(
     broker: ScriptedBroker,
 ) -> None:
-    broker.answers[OFFSET_FETCH] = lambda request: {"groups": [committed(each.group_id) for each in request.groups]}
+    broker.answers[ApiKey.OFFSET_FETCH] = lambda request: {
+        "groups": [committed(each.group_id) for each in request.groups]
+    }
     cluster = WireCluster(connection(broker.address))
     described, commits = cluster.describe_with_commits(["a", "b"])
     assert described.found.keys() == commits.found.keys() == {"a", "b"}
-    assert (broker.asked[DESCRIBE_GROUPS], broker.asked[OFFSET_FETCH]) == (1, 1)
+    assert (broker.asked[ApiKey.DESCRIBE_GROUPS], broker.asked[ApiKey.OFFSET_FETCH]) == (1, 1)
     cluster.close()
 
 
@@ -182,22 +193,24 @@ def test_commits_that_were_refused_for_now_are_asked_for_again(broker: ScriptedB
     loading = {"error_code": ErrorCode.coordinator_load_in_progress, "topics": ()}
 
     def fetch(request: Any) -> Mapping[str, Any]:
-        is_first = broker.asked[OFFSET_FETCH] == 1
+        is_first = broker.asked[ApiKey.OFFSET_FETCH] == 1
         return {"groups": [committed(each.group_id) | (loading if is_first else {}) for each in request.groups]}
 
-    broker.answers[OFFSET_FETCH] = fetch
+    broker.answers[ApiKey.OFFSET_FETCH] = fetch
     cluster = WireCluster(connection(broker.address))
     _, commits = cluster.describe_with_commits(["a", "b"])
     assert commits.found.keys() == {"a", "b"}
     assert not commits.refused
-    assert (broker.asked[DESCRIBE_GROUPS], broker.asked[OFFSET_FETCH]) == (1, 2)
+    assert (broker.asked[ApiKey.DESCRIBE_GROUPS], broker.asked[ApiKey.OFFSET_FETCH]) == (1, 2)
     cluster.close()
 
 
 def test_of_a_group_that_cannot_be_described_no_commits_are_told(broker: ScriptedBroker) -> None:
     denied = {"error_code": ErrorCode.group_authorization_failed}
-    broker.answers[DESCRIBE_GROUPS] = lambda _: {"groups": [described("a"), described("b") | denied]}
-    broker.answers[OFFSET_FETCH] = lambda request: {"groups": [committed(each.group_id) for each in request.groups]}
+    broker.answers[ApiKey.DESCRIBE_GROUPS] = lambda _: {"groups": [described("a"), described("b") | denied]}
+    broker.answers[ApiKey.OFFSET_FETCH] = lambda request: {
+        "groups": [committed(each.group_id) for each in request.groups]
+    }
     cluster = WireCluster(connection(broker.address))
     groups, commits = cluster.describe_with_commits(["a", "b"])
     assert groups.found.keys() == commits.found.keys() == {"a"}

@@ -7,6 +7,7 @@ from kio.index import load_response_schema
 
 from kcoord.admin.model import Group, GroupType, Node, TopicPartition
 from kcoord.admin.wire.descriptions import classic_group, consumer_group, share_group, streams_group
+from kcoord.api_keys import ApiKey
 from kcoord.client.client_codec import schema_codec
 from kcoord.client.kio_codec import build_entity
 from kcoord.protocol.codec import encode_response
@@ -34,7 +35,12 @@ def described(api_key: int, version: int, **group: Any) -> Any:
 def classic(version: int = 6, *, protocol_type: str = "consumer", **member: Any) -> Group:
     who = {"member_id": "m", "client_id": "c", "client_host": "/h", "member_metadata": b"", "member_assignment": b""}
     group = described(
-        15, version, protocol_type=protocol_type, protocol_data="range", members=[{**who, **member}], error_message=None
+        ApiKey.DESCRIBE_GROUPS,
+        version,
+        protocol_type=protocol_type,
+        protocol_data="range",
+        members=[{**who, **member}],
+        error_message=None,
     )
     return classic_group(group, NODE)
 
@@ -103,7 +109,7 @@ def test_a_consumer_group_tells_what_its_members_have_and_shall_have(version: in
         }
         for kind in (0, 1, -1)
     ]
-    group = consumer_group(described(69, version, members=members, **planned()), NODE)
+    group = consumer_group(described(ApiKey.CONSUMER_GROUP_DESCRIBE, version, members=members, **planned()), NODE)
     assert (group.type, group.protocol_type, group.protocol) == (GroupType.CONSUMER, "consumer", "uniform")
     assert (group.epoch, group.assignment_epoch) == (5, 4)
     assert [member.is_classic for member in group.members] == kinds
@@ -116,7 +122,9 @@ def test_a_consumer_group_tells_what_its_members_have_and_shall_have(version: in
 def test_a_share_group_may_give_a_partition_to_many() -> None:
     who = {"client_id": "c", "client_host": "/h", "member_epoch": 5, "subscribed_topic_names": ["a"]}
     members = [{**who, "member_id": name, "assignment": partitions(a=[0])} for name in ("m1", "m2")]
-    group = share_group(described(77, 1, members=members, **planned(assignor_name="simple")), NODE)
+    group = share_group(
+        described(ApiKey.SHARE_GROUP_DESCRIBE, 1, members=members, **planned(assignor_name="simple")), NODE
+    )
     assert (group.type, group.protocol_type, group.protocol) == (GroupType.SHARE, "share", "simple")
     assert [member.assignment for member in group.members] == [(TopicPartition("a", 0),)] * 2
     assert group.owners[TopicPartition("a", 0)] in group.members
@@ -145,7 +153,9 @@ def test_a_streams_member_owns_the_source_partitions_of_its_active_tasks() -> No
         "assignment": tasks,
         "target_assignment": nothing,
     }
-    group = streams_group(described(89, 0, topology=topology, members=[member], **planned()), NODE)
+    group = streams_group(
+        described(ApiKey.STREAMS_GROUP_DESCRIBE, 0, topology=topology, members=[member], **planned()), NODE
+    )
     assert (group.type, group.protocol_type, group.protocol) == (GroupType.STREAMS, "streams", "")
     (streaming,) = group.members
     assert streaming.assignment == tuple(
@@ -162,7 +172,9 @@ def test_a_streams_group_whose_topology_is_not_told_has_tasks_without_partitions
     tasks = {"active_tasks": [{"subtopology_id": "0", "partitions": [0]}], "standby_tasks": (), "warmup_tasks": ()}
     member = {"member_id": "m", "client_id": "c", "client_host": "/h", "process_id": "p"}
     who = {**member, "assignment": tasks, "target_assignment": tasks}
-    (streaming,) = streams_group(described(89, 0, topology=topology, members=[who], **planned()), NODE).members
+    (streaming,) = streams_group(
+        described(ApiKey.STREAMS_GROUP_DESCRIBE, 0, topology=topology, members=[who], **planned()), NODE
+    ).members
     assert streaming.assignment == ()
     assert streaming.tasks is not None
     assert streaming.tasks["active"] == {"0": (0,)}

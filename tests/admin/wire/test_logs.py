@@ -10,11 +10,12 @@ from kcoord.admin.wire import times
 from kcoord.admin.wire.brokers import ApiRequest, Brokers, Outcome, _Link
 from kcoord.admin.wire.cluster import WireCluster
 from kcoord.admin.wire.logs import Logs
+from kcoord.api_keys import ApiKey
 from kcoord.errors import ErrorCode
 from kcoord.protocol.records.record import Record, write_batch
 from tests.support.admin.fake_cluster import PATIENCE, connection
 
-from ...support.admin.scripted_broker import FETCH, LIST_OFFSETS, METADATA, ScriptedBroker
+from ...support.admin.scripted_broker import ScriptedBroker
 
 UNKNOWN = ErrorCode.unknown_topic_or_partition
 NONE = ErrorCode.none
@@ -51,9 +52,9 @@ def test_partitions_that_are_added_later_are_found(broker: ScriptedBroker, logs:
 
 def test_a_topic_that_is_known_is_not_asked_for_again(broker: ScriptedBroker, logs: Logs) -> None:
     logs.bounds([tp(0)])
-    before = broker.asked[METADATA]
+    before = broker.asked[ApiKey.METADATA]
     logs.bounds([tp(0)])
-    assert broker.asked[METADATA] == before
+    assert broker.asked[ApiKey.METADATA] == before
 
 
 def test_a_topic_that_is_deleted_and_made_anew_is_noticed_both_times(broker: ScriptedBroker, logs: Logs) -> None:
@@ -121,8 +122,10 @@ def test_of_several_brokers_each_is_asked_for_what_it_leads(
 
 
 def test_an_only_broker_that_hangs_up_is_asked_again(broker: ScriptedBroker, logs: Logs) -> None:
-    default_answer = broker.answers[METADATA]
-    broker.answers[METADATA] = lambda request: None if broker.asked[METADATA] == 2 else default_answer(request)
+    default_answer = broker.answers[ApiKey.METADATA]
+    broker.answers[ApiKey.METADATA] = lambda request: (
+        None if broker.asked[ApiKey.METADATA] == 2 else default_answer(request)
+    )
     assert logs.bounds([tp(0)]).found == {tp(0): OURS}
 
 
@@ -138,7 +141,7 @@ def test_offsets_that_nobody_asked_for_are_passed_by_and_those_left_out_refused(
 ) -> None:
     broker.topics["orders"] = {0: 1, 1: 1}
     odd = {"topics": [{"name": name, "partitions": [offset_line(0)]} for name in ("orders", "strange")]}
-    broker.answers[LIST_OFFSETS] = lambda _: odd
+    broker.answers[ApiKey.LIST_OFFSETS] = lambda _: odd
     bounds = logs.bounds([tp(0), tp(1)])
     assert bounds.found == {tp(0): Bounds(7, 7)}
     assert [str(refusal) for refusal in bounds.refused] == [
@@ -150,11 +153,11 @@ def test_offsets_that_nobody_asked_for_are_passed_by_and_those_left_out_refused(
 def test_a_topic_of_which_nothing_is_told_is_refused_for_a_reason(
     broker: ScriptedBroker, logs: Logs, partitions: tuple[()] | None
 ) -> None:
-    default_answer = broker.answers[METADATA]
+    default_answer = broker.answers[ApiKey.METADATA]
     line = {"name": "orders", "error_code": NONE, "partitions": partitions}
     stranger = {"name": "strange", "error_code": NONE, "partitions": ()}
     topics = [stranger] if partitions is None else [stranger, line]
-    broker.answers[METADATA] = lambda request: {**(default_answer(request) or {}), "topics": topics}
+    broker.answers[ApiKey.METADATA] = lambda request: {**(default_answer(request) or {}), "topics": topics}
     for answers in (logs.topics(["orders"]), logs.bounds([tp(0)])):
         assert not answers.found
         assert [str(refusal) for refusal in answers.refused] == [
@@ -178,7 +181,7 @@ def fetched(records: bytes, *names: str) -> Mapping[str, Any]:
 
 def test_records_that_nobody_asked_for_are_passed_by(broker: ScriptedBroker, logs: Logs) -> None:
     records = write_batch([Record(timestamp=1234, value=b"v")])
-    broker.answers[FETCH] = lambda _: fetched(records, "strange", "orders")
+    broker.answers[ApiKey.FETCH] = lambda _: fetched(records, "strange", "orders")
     answers = times.timestamps(logs, [(tp(0), 0)], timeout=PATIENCE)
     assert (answers.found, answers.refused) == ({(tp(0), 0): 1234}, ())
 
@@ -211,7 +214,7 @@ def test_a_batch_that_does_not_fit_gets_more_room_and_is_asked_for_by_itself_at_
         lines = [{**line, "partition_index": each.partition} for each in wanted]
         return {"error_code": NONE, "responses": [{"topic": "orders", "partitions": lines}]}
 
-    broker.answers[FETCH] = fetch
+    broker.answers[ApiKey.FETCH] = fetch
     positions = [(tp(number), 0) for number in range(partitions)]
     assert times.timestamps(logs, positions, timeout=PATIENCE).found == dict.fromkeys(positions, 1234)
     assert asked == rooms
@@ -222,10 +225,10 @@ def test_a_log_of_markers_alone_is_not_read_without_end(broker: ScriptedBroker, 
         offset = request.topics[0].partitions[0].fetch_offset
         return fetched(write_batch([Record(timestamp=1, value=b"")], base_offset=offset, is_control=True), "orders")
 
-    broker.answers[FETCH] = marker
+    broker.answers[ApiKey.FETCH] = marker
     answers = times.timestamps(logs, [(tp(0), 0)], timeout=0.2)
     assert answers.found == {}
-    assert broker.asked[FETCH] > 1
+    assert broker.asked[ApiKey.FETCH] > 1
     assert [str(refusal) for refusal in answers.refused] == [
         "topic orders: REQUEST_TIMED_OUT (the times of its records)"
     ]
@@ -243,11 +246,11 @@ def cluster(broker: ScriptedBroker) -> Iterator[WireCluster]:
 
 def test_records_that_came_with_the_bounds_are_not_fetched_again(broker: ScriptedBroker, cluster: WireCluster) -> None:
     records = write_batch([Record(timestamp=1234 + number, value=b"v") for number in range(10)])
-    broker.answers[FETCH] = lambda _: fetched(records, "orders")
+    broker.answers[ApiKey.FETCH] = lambda _: fetched(records, "orders")
     bounds, found = cluster.bounds_with_times([tp(0)], [(tp(0), 3), (tp(0), 10)])
     assert bounds.found == {tp(0): OURS}
     assert (found.found, found.refused) == ({(tp(0), 3): 1237}, ())
-    assert broker.asked[FETCH] == 1
+    assert broker.asked[ApiKey.FETCH] == 1
 
 
 def test_a_position_that_the_log_has_left_behind_is_read_on_from_its_start(
@@ -266,7 +269,7 @@ def test_a_position_that_the_log_has_left_behind_is_read_on_from_its_start(
         offsets.append(request.topics[0].partitions[0].fetch_offset)
         return fetched(records, "orders")
 
-    broker.answers |= {LIST_OFFSETS: bounds, FETCH: fetch}
+    broker.answers |= {ApiKey.LIST_OFFSETS: bounds, ApiKey.FETCH: fetch}
     _, found = cluster.bounds_with_times([tp(0)], [(tp(0), 3)])
     assert (found.found, found.refused) == ({(tp(0), 5): 1239}, ())
     assert offsets == [3, 5]
@@ -279,11 +282,11 @@ def test_a_fetch_that_was_refused_beside_the_bounds_is_tried_again(
 
     def fetch(_: Any) -> Mapping[str, Any]:
         response = fetched(records, "orders")
-        if broker.asked[FETCH] == 1:
+        if broker.asked[ApiKey.FETCH] == 1:
             response["responses"][0]["partitions"][0]["error_code"] = ErrorCode.not_leader_or_follower
         return response
 
-    broker.answers[FETCH] = fetch
+    broker.answers[ApiKey.FETCH] = fetch
     bounds, found = cluster.bounds_with_times([tp(0)], [(tp(0), 0)])
     assert bounds.found == {tp(0): OURS}
     assert (found.found, found.refused) == ({(tp(0), 0): 1234}, ())

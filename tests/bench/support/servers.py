@@ -13,13 +13,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Protocol, Self
 
+from kcoord.api_keys import ApiKey
 from kcoord.client.client import Client
 from kcoord.testing.jars import kafka_jvm
 from kcoord.testing.jvm.java import QUICK_FLAGS
 from kcoord.testing.kafka import new_cluster_id
 from kcoord.testing.node import HOST, Node, choose_broker_specs, free_ports
 
-METADATA = 3
 START_TIMEOUT = 120.0
 STOP_TIMEOUT = 30.0  # a broker that is killed would check its logs at the next start
 COOLDOWN = 4.0  # before the clock starts: the previous server, its files and its heap must be gone
@@ -152,7 +152,7 @@ class Running:
         while time.monotonic() < deadline and self._process.poll() is None:
             with suppress(OSError), Client(HOST, self.port, timeout=5) as client:
                 while self._process.poll() is None and time.monotonic() < deadline:
-                    if client.ask(METADATA, 12, topics=()).brokers:
+                    if client.ask(ApiKey.METADATA, 12, topics=()).brokers:
                         return
                     time.sleep(0.005)
             time.sleep(0.005)

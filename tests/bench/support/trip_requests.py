@@ -6,14 +6,20 @@ from datetime import timedelta
 from typing import Any
 from uuid import UUID, uuid4
 
+from kcoord.api_keys import ApiKey
 from kcoord.client.client import Client
 from kcoord.errors import ErrorCode
 from kcoord.protocol.records.record import Record, write_batch
 from tests.bench.support import client
 from tests.bench.support.trips import frame
 
-PRODUCE, FETCH, LIST_OFFSETS, METADATA = (0, 13), (1, 18), (2, 10), (3, 13)
-JOIN_GROUP, HEARTBEAT, SYNC_GROUP = (11, 9), (12, 4), (14, 5)
+PRODUCE, FETCH, LIST_OFFSETS, METADATA = (
+    (ApiKey.PRODUCE, 13),
+    (ApiKey.FETCH, 18),
+    (ApiKey.LIST_OFFSETS, 10),
+    (ApiKey.METADATA, 13),
+)
+JOIN_GROUP, HEARTBEAT, SYNC_GROUP = (ApiKey.JOIN_GROUP, 9), (ApiKey.HEARTBEAT, 4), (ApiKey.SYNC_GROUP, 5)
 SMALL, WRITTEN, LARGE = "bench-small", "bench-written", "bench-large"
 SMALL_VALUE = 100  # bytes
 LARGE_VALUE, LARGE_BATCHES = 1_000_000, 20  # each of one record; more than the largest answer
@@ -139,7 +145,7 @@ def _ask_coordinator(asking: Client, api: tuple[int, int], values: Mapping[str, 
     """Sends a request, and retries while the first group request creates the offsets topic."""
     deadline = time.monotonic() + COORDINATOR_WAIT
     while True:
-        asking.ask(10, 6, key_type=0, coordinator_keys=(values["group_id"],))
+        asking.ask(ApiKey.FIND_COORDINATOR, 6, key_type=0, coordinator_keys=(values["group_id"],))
         answer = asking.ask(*api, **values)
         if answer.error_code not in _NOT_YET or time.monotonic() > deadline:
             return answer

@@ -17,6 +17,7 @@ import pytest
 from kcoord.admin.groups.removing import MEMBERS_AT_ONCE
 from kcoord.admin.model import TopicPartition
 from kcoord.admin.wire.cluster import WireCluster
+from kcoord.api_keys import ApiKey
 from kcoord.client.client import Client
 from kcoord.testing.embedded import EmbeddedCluster
 from tests.commands.offsets.expectations import undo_file
@@ -25,7 +26,6 @@ from tests.commands.terminal import KCOORD, PATIENCE, quiet_environment
 from tests.support.admin.fake_cluster import LONG, LiveFixture, assigned, connection
 from tests.support.admin.offsets_scene import OffsetsScene
 
-OFFSET_COMMIT, OFFSET_FETCH, JOIN_GROUP, LEAVE_GROUP, LIST_GROUPS, DELETE_GROUPS = 8, 9, 11, 13, 16, 42
 GROUPS = [f"g-{number:04}" for number in range(60)]
 OLD, NEW = 50, 0
 
@@ -148,7 +148,7 @@ RESET = ("offsets", "reset", "--regex", "^g-", "--all-topics", "--to", "earliest
 def test_what_is_said_to_be_changed_is_changed_and_the_rest_is_not(
     relayed: RelayedCluster, number: int, exit_code: int
 ) -> None:
-    result = interrupted(relayed, *RESET, at=(OFFSET_COMMIT, 17), signals=(number,))
+    result = interrupted(relayed, *RESET, at=(ApiKey.OFFSET_COMMIT, 17), signals=(number,))
     now = committed(relayed)
     assert result.exit_code == exit_code
     assert result.counts == {"done": 17, "untried": 43}
@@ -156,11 +156,11 @@ def test_what_is_said_to_be_changed_is_changed_and_the_rest_is_not(
     assert {now[name] for name in GROUPS[17:]} == {OLD}
     assert "Nothing was changed" not in result.stderr
     # The offsets of what was changed are read again; the four batches that were not begun are not looked at.
-    assert result.sent_after.count(OFFSET_FETCH) == 1
+    assert result.sent_after.count(ApiKey.OFFSET_FETCH) == 1
 
 
 def test_the_undo_file_takes_back_what_was_done_before_the_interruption(relayed: RelayedCluster, folder: Path) -> None:
-    result = interrupted(relayed, *RESET, at=(OFFSET_COMMIT, 5), signals=(signal.SIGINT,))
+    result = interrupted(relayed, *RESET, at=(ApiKey.OFFSET_COMMIT, 5), signals=(signal.SIGINT,))
     (proposed,) = re.findall(r"^To take it back: kcoord (.*)$", result.stderr, re.MULTILINE)
     assert undo_file(folder) in proposed
     assert NEW in committed(relayed).values()
@@ -172,7 +172,9 @@ def test_the_undo_file_takes_back_what_was_done_before_the_interruption(relayed:
 
 
 def test_the_table_of_results_tells_the_three_kinds_apart(relayed: RelayedCluster) -> None:
-    result = interrupted(relayed, *RESET, "-o", "json", at=(OFFSET_COMMIT, 4), signals=(signal.SIGINT, signal.SIGINT))
+    result = interrupted(
+        relayed, *RESET, "-o", "json", at=(ApiKey.OFFSET_COMMIT, 4), signals=(signal.SIGINT, signal.SIGINT)
+    )
     results = [each["result"] for each in json.loads(result.stdout)["partitions"]]
     assert results == ["done"] * 3 + ["unknown"] + ["not-tried"] * 56
 
@@ -181,7 +183,7 @@ def test_the_table_of_results_tells_the_three_kinds_apart(relayed: RelayedCluste
 def test_a_second_signal_ends_it_at_once_and_what_was_in_flight_is_named_as_uncertain(
     relayed: RelayedCluster, signals: tuple[int, ...]
 ) -> None:
-    result = interrupted(relayed, *RESET, at=(OFFSET_COMMIT, 8), signals=signals)
+    result = interrupted(relayed, *RESET, at=(ApiKey.OFFSET_COMMIT, 8), signals=signals)
     now = committed(relayed)
     assert result.exit_code == 130
     assert result.counts == {"done": 7, "uncertain": 1, "untried": 52}
@@ -194,7 +196,7 @@ def test_a_second_signal_ends_it_at_once_and_what_was_in_flight_is_named_as_unce
 def test_an_interrupt_before_the_first_change_says_that_nothing_was_changed(
     relayed: RelayedCluster, folder: Path
 ) -> None:
-    result = interrupted(relayed, *RESET, at=(LIST_GROUPS, 1), signals=(signal.SIGINT,))
+    result = interrupted(relayed, *RESET, at=(ApiKey.LIST_GROUPS, 1), signals=(signal.SIGINT,))
     assert (result.exit_code, result.stdout) == (130, "")
     assert result.stderr == "Interrupted: nothing was changed.\n"
     assert set(committed(relayed).values()) == {OLD}
@@ -203,14 +205,14 @@ def test_an_interrupt_before_the_first_change_says_that_nothing_was_changed(
 
 def test_a_signal_that_is_ignored_as_in_the_background_interrupts_nothing(relayed: RelayedCluster) -> None:
     ignoring = ("sh", "-c", "trap '' INT; exec \"$@\"", "sh")
-    result = interrupted(relayed, *RESET, at=(OFFSET_COMMIT, 5), signals=(signal.SIGINT,), before=ignoring)
+    result = interrupted(relayed, *RESET, at=(ApiKey.OFFSET_COMMIT, 5), signals=(signal.SIGINT,), before=ignoring)
     assert result.exit_code == 0
     assert "Interrupted" not in result.stderr
     assert set(committed(relayed).values()) == {NEW}
 
 
 def test_sigterm_before_the_first_change_says_so_too(relayed: RelayedCluster, folder: Path) -> None:
-    result = interrupted(relayed, *RESET, at=(OFFSET_FETCH, 1), signals=(signal.SIGTERM,))
+    result = interrupted(relayed, *RESET, at=(ApiKey.OFFSET_FETCH, 1), signals=(signal.SIGTERM,))
     assert (result.exit_code, result.stdout, result.stderr) == (143, "", "Interrupted: nothing was changed.\n")
     assert not list(folder.iterdir())
 
@@ -223,13 +225,13 @@ def test_deleting_groups_says_what_is_deleted_and_what_is_there_still(
 ) -> None:
     for number in range(60, 300):
         relayed.scene.commit(f"g-{number:04}", {("orders", 0): OLD})
-    result = interrupted(relayed, *DELETE, at=(DELETE_GROUPS, 1), signals=(signal.SIGINT,))
+    result = interrupted(relayed, *DELETE, at=(ApiKey.DELETE_GROUPS, 1), signals=(signal.SIGINT,))
     left = [name for name in _listed(relayed) if name.startswith("g-")]
     assert result.exit_code == 130
     assert result.counts["untried"] == len(left) > 0
     assert result.counts["done"] == 300 - len(left) > 0
     assert "To bring the offsets back: " in result.stderr
-    result = interrupted(relayed, *DELETE, at=(DELETE_GROUPS, 1), signals=(signal.SIGINT, signal.SIGINT))
+    result = interrupted(relayed, *DELETE, at=(ApiKey.DELETE_GROUPS, 1), signals=(signal.SIGINT, signal.SIGINT))
     assert result.exit_code == 130
     assert result.counts["uncertain"] > 0
     assert result.counts["untried"] == len([name for name in _listed(relayed) if name.startswith("g-")])
@@ -253,7 +255,7 @@ def _members(group: str, count: int, relayed: RelayedCluster) -> Iterator[None]:
             client = connections.enter_context(Client(host, int(port)))
             protocols = [{"name": "range", "metadata": b""}]
             client.send(
-                JOIN_GROUP,
+                ApiKey.JOIN_GROUP,
                 3,
                 group_id=group,
                 member_id="",
@@ -274,12 +276,12 @@ def test_members_after_the_batch_that_was_interrupted_stay(relayed: RelayedClust
         result = interrupted(
             relayed,
             *("groups", "remove-member", "crowd", "--all-members", "--execute"),
-            at=(LEAVE_GROUP, 1),
+            at=(ApiKey.LEAVE_GROUP, 1),
             signals=(signal.SIGINT,),
         )
     assert result.exit_code == 130
     assert result.counts == {"done": MEMBERS_AT_ONCE, "untried": count - MEMBERS_AT_ONCE}
-    assert LEAVE_GROUP not in result.sent_after
+    assert ApiKey.LEAVE_GROUP not in result.sent_after
 
 
 def test_removing_members_says_whether_they_are_gone(relayed: RelayedCluster) -> None:
@@ -288,7 +290,7 @@ def test_removing_members_says_whether_they_are_gone(relayed: RelayedCluster) ->
         result = interrupted(
             relayed,
             *("groups", "remove-member", "team", "--all-members", "--execute"),
-            at=(LEAVE_GROUP, 1),
+            at=(ApiKey.LEAVE_GROUP, 1),
             signals=(signal.SIGINT, signal.SIGINT),
         )
         assert not live.cluster.describe_groups(["team"]).found["team"].members

@@ -4,15 +4,10 @@ from typing import Any
 
 import pytest
 
+from kcoord.api_keys import ApiKey
 from tests.differential.conftest import NewGroupPair
 from tests.differential.groups.support.group_pair import GroupPair, parked
 from tests.differential.groups.support.group_requests import (
-    DELETE_GROUPS,
-    DESCRIBE_GROUPS,
-    FIND_COORDINATOR,
-    LEAVE_GROUP,
-    LIST_GROUPS,
-    OFFSET_COMMIT,
     VERSIONS,
     Group,
     MemberId,
@@ -41,9 +36,9 @@ def groups(new_groups: NewGroupPair) -> GroupPair:
     pair = new_groups(*ACTORS)
     pair.make_stable(0, 1)
     topics = [committed(TOPICS[0], {0: 7})]
-    pair.ask(0, OFFSET_COMMIT, 8, group_id=SIMPLE, generation_id_or_member_epoch=-1, topics=topics)
+    pair.ask(0, ApiKey.OFFSET_COMMIT, 8, group_id=SIMPLE, generation_id_or_member_epoch=-1, topics=topics)
     pair.make_stable(2)
-    pair.ask(2, LEAVE_GROUP, 5, **leave_of(EMPTY, (MemberId(2), None)))
+    pair.ask(2, ApiKey.LEAVE_GROUP, 5, **leave_of(EMPTY, (MemberId(2), None)))
     pair.make_stable(3, 4)
     assert pair.join(3, 9, MemberId(3)) is parked
     pair.join(5, 3)
@@ -73,48 +68,48 @@ FILTERS: list[dict[str, Any]] = [
 
 
 def test_groups_are_listed_by_state_and_type(groups: GroupPair) -> None:
-    for version in VERSIONS[LIST_GROUPS]:
+    for version in VERSIONS[ApiKey.LIST_GROUPS]:
         for wanted in FILTERS:
-            groups.ask(0, LIST_GROUPS, version, **wanted)
-    assert len(groups.ask(0, LIST_GROUPS, 5)["groups"]) == 6
-    assert len(groups.ask(0, LIST_GROUPS, 5, states_filter=["empty"])["groups"]) == 3
+            groups.ask(0, ApiKey.LIST_GROUPS, version, **wanted)
+    assert len(groups.ask(0, ApiKey.LIST_GROUPS, 5)["groups"]) == 6
+    assert len(groups.ask(0, ApiKey.LIST_GROUPS, 5, states_filter=["empty"])["groups"]) == 3
 
 
-@pytest.mark.parametrize("version", VERSIONS[DESCRIBE_GROUPS])
+@pytest.mark.parametrize("version", VERSIONS[ApiKey.DESCRIBE_GROUPS])
 def test_groups_are_described(groups: GroupPair, version: int) -> None:
     everything = [STABLE, SIMPLE, EMPTY, JOINING, SYNCING, GIVEN_AN_ID, ABSENT, ""]
     for wanted in (everything, [STABLE, STABLE], [ABSENT, ABSENT], []):
         for with_operations in (True, False):
             answer = groups.ask(
-                0, DESCRIBE_GROUPS, version, groups=wanted, include_authorized_operations=with_operations
+                0, ApiKey.DESCRIBE_GROUPS, version, groups=wanted, include_authorized_operations=with_operations
             )
             assert len(answer["groups"]) == len(wanted)
-    described = groups.ask(0, DESCRIBE_GROUPS, version, groups=[STABLE])["groups"][0]
+    described = groups.ask(0, ApiKey.DESCRIBE_GROUPS, version, groups=[STABLE])["groups"][0]
     assert (described["group_state"], described["protocol_data"]) == ("Stable", "range")
     assert {member["client_host"] for member in described["members"]} == {"/127.0.0.1"}
 
 
-@pytest.mark.parametrize("version", VERSIONS[DELETE_GROUPS])
+@pytest.mark.parametrize("version", VERSIONS[ApiKey.DELETE_GROUPS])
 def test_groups_without_members_are_deleted(groups: GroupPair, version: int) -> None:
     wanted = [STABLE, SIMPLE, EMPTY, JOINING, SYNCING, GIVEN_AN_ID, ABSENT, "", SIMPLE]
-    answer = groups.ask(0, DELETE_GROUPS, version, groups_names=wanted)
+    answer = groups.ask(0, ApiKey.DELETE_GROUPS, version, groups_names=wanted)
     errors = {line["group_id"]: line["error_code"] for line in answer["results"]}
     assert errors["group 0"] == errors["group 3"] == errors["group 4"] == "non_empty_group"
     assert errors["group 1"] == errors["group 2"] == "none"
     assert errors["group 6"] == "group_id_not_found"
-    groups.ask(0, DELETE_GROUPS, version, groups_names=wanted)
-    groups.ask(0, DELETE_GROUPS, version, groups_names=[])
-    groups.ask(0, LIST_GROUPS, 5)
+    groups.ask(0, ApiKey.DELETE_GROUPS, version, groups_names=wanted)
+    groups.ask(0, ApiKey.DELETE_GROUPS, version, groups_names=[])
+    groups.ask(0, ApiKey.LIST_GROUPS, 5)
     assert groups.join(6, 9, MemberId(6))["error_code"] == "unknown_member_id"
     assert groups.join(2, 3)["generation_id"] == 1
 
 
-@pytest.mark.parametrize("version", VERSIONS[FIND_COORDINATOR])
+@pytest.mark.parametrize("version", VERSIONS[ApiKey.FIND_COORDINATOR])
 def test_every_group_has_a_coordinator(new_groups: NewGroupPair, version: int) -> None:
     pair = new_groups()
     for key in (Group(), "", "\x1b[31m ü", "x" * 1000):
-        pair.ask(0, FIND_COORDINATOR, version, key=key, key_type=0, coordinator_keys=[key, Group(1)])
+        pair.ask(0, ApiKey.FIND_COORDINATOR, version, key=key, key_type=0, coordinator_keys=[key, Group(1)])
     for key_type in (3, -1, 127):
-        pair.ask(0, FIND_COORDINATOR, version, key=Group(), key_type=key_type, coordinator_keys=[Group()])
-    pair.ask(0, FIND_COORDINATOR, version, key=Group(), key_type=0, coordinator_keys=[])
-    pair.ask(0, FIND_COORDINATOR, version, key=Group(), key_type=0, coordinator_keys=[Group(), Group()])
+        pair.ask(0, ApiKey.FIND_COORDINATOR, version, key=Group(), key_type=key_type, coordinator_keys=[Group()])
+    pair.ask(0, ApiKey.FIND_COORDINATOR, version, key=Group(), key_type=0, coordinator_keys=[])
+    pair.ask(0, ApiKey.FIND_COORDINATOR, version, key=Group(), key_type=0, coordinator_keys=[Group(), Group()])

@@ -5,10 +5,11 @@ from dataclasses import replace
 
 import pytest
 
+from kcoord.api_keys import ApiKey
 from tests.differential.groups.support.group_clusters import GroupCluster
 from tests.differential.groups.support.group_memory import Memory
 from tests.differential.groups.support.group_pair import GroupPair
-from tests.differential.groups.support.group_requests import HEARTBEAT, LEAVE_GROUP, Ask, Generation, Profile, Scenario
+from tests.differential.groups.support.group_requests import Ask, Generation, Profile, Scenario
 from tests.differential.groups.support.group_runs import MakeGroupPair, explain_shortened, play
 from tests.differential.groups.support.group_sequences import make_scenario
 from tests.differential.groups.support.group_side import GroupSide
@@ -28,7 +29,7 @@ class _Blind(GroupSide):
     """A coordinator that ignores the generation of heartbeats."""
 
     def ask(self, number: int, ask: Ask) -> None:
-        if ask.api_key == HEARTBEAT:
+        if ask.api_key == ApiKey.HEARTBEAT:
             ask = replace(ask, values={**ask.values, "generation_id": Generation(ask.actor)})
         super().ask(number, ask)
 
@@ -37,7 +38,7 @@ class _Lingering(GroupSide):
     """A coordinator that removes no member on LeaveGroup."""
 
     def ask(self, number: int, ask: Ask) -> None:
-        if ask.api_key == LEAVE_GROUP:
+        if ask.api_key == ApiKey.LEAVE_GROUP:
             ask = replace(ask, values={**ask.values, "members": [], "member_id": ""})
         super().ask(number, ask)
 

@@ -6,13 +6,12 @@ from typing import Any
 
 import pytest
 
+from kcoord.api_keys import ApiKey
 from kcoord.errors import ErrorCode
 from tests.differential.conftest import NewGroupPair
 from tests.differential.groups.support.group_clusters import MAX_SIZE
 from tests.differential.groups.support.group_pair import parked
 from tests.differential.groups.support.group_requests import (
-    JOIN_GROUP,
-    LIST_GROUPS,
     VERSIONS,
     Ask,
     Group,
@@ -21,7 +20,7 @@ from tests.differential.groups.support.group_requests import (
     subscription,
 )
 
-VERSIONS_OF_JOIN = VERSIONS[JOIN_GROUP]
+VERSIONS_OF_JOIN = VERSIONS[ApiKey.JOIN_GROUP]
 STATIC_VERSIONS = range(5, 10)
 
 OF_TWO = [
@@ -60,7 +59,7 @@ def test_a_new_member_joins_at_once_or_with_the_id_that_it_is_given(new_groups: 
     answer = pair.join(0, version)
     if version >= 4:
         assert answer["error_code"] == "member_id_required"
-        pair.ask(1, LIST_GROUPS, 5)
+        pair.ask(1, ApiKey.LIST_GROUPS, 5)
         answer = pair.join(0, version, MemberId(0))
     assert (answer["error_code"], answer["generation_id"]) == ("none", 1)
     given = [_without_uuid(side.memory.state_of(0).ids[-1]) for side in (pair.kafka, pair.kcoord)]
@@ -84,7 +83,7 @@ def test_a_first_member_says_what_it_speaks(new_groups: NewGroupPair, version: i
     nothing: list[dict[str, Any]] = [{"protocol_type": ""}, {"protocols": []}, {"protocol_type": "", "protocols": []}]
     for changed in nothing:
         assert pair.join(0, version, **changed)["error_code"] == "inconsistent_group_protocol"
-        pair.ask(1, LIST_GROUPS, 5)
+        pair.ask(1, ApiKey.LIST_GROUPS, 5)
 
 
 @pytest.mark.parametrize("version", VERSIONS_OF_JOIN)
@@ -229,7 +228,7 @@ def test_a_group_may_have_any_name(new_groups: NewGroupPair, name: str) -> None:
         group = Group(version, more=name)
         assert pair.join(0, version, group_id=group)["error_code"] == "member_id_required"
         assert pair.heartbeat(0, 4, group_id=group)["error_code"] == "unknown_member_id"
-    pair.ask(0, LIST_GROUPS, 5)
+    pair.ask(0, ApiKey.LIST_GROUPS, 5)
 
 
 CUT_OFF = [b"", b"\x00", b"\x00\x01\x00\x00", b"\xff\xff\x00\x00\x00\x00", b"\x00\x01\x00\x00\x00\x00"]
@@ -253,7 +252,7 @@ def test_a_malformed_subscription_stops_groups_in_kafka_only(new_groups: NewGrou
     response."""
     pair = new_groups(Profile(protocols=[("range", content)]))
     pair.kafka.patience = 0.5
-    join = Ask(actor=0, api_key=JOIN_GROUP, version=3, values=pair.actors[0].join())
+    join = Ask(actor=0, api_key=ApiKey.JOIN_GROUP, version=3, values=pair.actors[0].join())
     for side in (pair.kafka, pair.kcoord):
         side.ask(1, join)
     assert pair.kafka.drain().answers == {}

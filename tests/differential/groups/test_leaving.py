@@ -4,21 +4,22 @@ from typing import Any
 
 import pytest
 
+from kcoord.api_keys import ApiKey
 from tests.differential.conftest import NewGroupPair
 from tests.differential.groups.support.group_pair import GroupPair, parked
-from tests.differential.groups.support.group_requests import LEAVE_GROUP, VERSIONS, Group, MemberId, Profile, leave_of
+from tests.differential.groups.support.group_requests import VERSIONS, Group, MemberId, Profile, leave_of
 from tests.support.differential.plain import Plain
 
-ONE_BY_ONE, MANY = VERSIONS[LEAVE_GROUP][:3], VERSIONS[LEAVE_GROUP][3:]
+ONE_BY_ONE, MANY = VERSIONS[ApiKey.LEAVE_GROUP][:3], VERSIONS[ApiKey.LEAVE_GROUP][3:]
 OURS = Group()
 OF_BOTH_KINDS = [Profile(instance_id="first"), Profile(), Profile(instance_id="third"), Profile()]
 
 
 def leave(pair: GroupPair, version: int, *members: tuple[Any, str | None], group: Any = OURS, **how: Any) -> Plain:
-    return pair.ask(8 if len(pair.actors) > 8 else 0, LEAVE_GROUP, version, **leave_of(group, *members, **how))
+    return pair.ask(8 if len(pair.actors) > 8 else 0, ApiKey.LEAVE_GROUP, version, **leave_of(group, *members, **how))
 
 
-@pytest.mark.parametrize("version", VERSIONS[LEAVE_GROUP])
+@pytest.mark.parametrize("version", VERSIONS[ApiKey.LEAVE_GROUP])
 def test_nobody_leaves_where_there_is_nobody(new_groups: NewGroupPair, version: int) -> None:
     pair = new_groups()
     assert leave(pair, version, ("me", None), group="")["error_code"] == "invalid_group_id"
@@ -32,7 +33,7 @@ def test_nobody_leaves_where_there_is_nobody(new_groups: NewGroupPair, version: 
     assert pair.heartbeat(0, 4)["error_code"] == "none"
 
 
-@pytest.mark.parametrize("version", VERSIONS[LEAVE_GROUP])
+@pytest.mark.parametrize("version", VERSIONS[ApiKey.LEAVE_GROUP])
 def test_members_leave_one_after_the_other(new_groups: NewGroupPair, version: int) -> None:
     pair = new_groups()
     pair.make_stable(0, 1)
@@ -46,7 +47,7 @@ def test_members_leave_one_after_the_other(new_groups: NewGroupPair, version: in
     assert pair.join(0, 3)["generation_id"] == 4
 
 
-@pytest.mark.parametrize("version", VERSIONS[LEAVE_GROUP])
+@pytest.mark.parametrize("version", VERSIONS[ApiKey.LEAVE_GROUP])
 def test_an_id_that_was_given_out_can_be_given_back(new_groups: NewGroupPair, version: int) -> None:
     pair = new_groups()
     pair.make_stable(0)
@@ -58,7 +59,7 @@ def test_an_id_that_was_given_out_can_be_given_back(new_groups: NewGroupPair, ve
     assert pair.join(1, 9, MemberId(1))["error_code"] == "unknown_member_id"
 
 
-@pytest.mark.parametrize("version", VERSIONS[LEAVE_GROUP])
+@pytest.mark.parametrize("version", VERSIONS[ApiKey.LEAVE_GROUP])
 def test_a_member_leaves_while_its_own_join_waits(new_groups: NewGroupPair, version: int) -> None:
     pair = new_groups()
     pair.make_stable(0, 1)
@@ -68,7 +69,7 @@ def test_a_member_leaves_while_its_own_join_waits(new_groups: NewGroupPair, vers
     assert pair.came[waiting]["error_code"] == "unknown_member_id"
 
 
-@pytest.mark.parametrize("version", VERSIONS[LEAVE_GROUP])
+@pytest.mark.parametrize("version", VERSIONS[ApiKey.LEAVE_GROUP])
 def test_those_who_wait_go_on_when_the_last_that_they_wait_for_leaves(new_groups: NewGroupPair, version: int) -> None:
     pair = new_groups()
     pair.make_stable(0, 1, 2)

@@ -6,15 +6,11 @@ from typing import Any
 
 import pytest
 
+from kcoord.api_keys import ApiKey
 from kcoord.client.client import Client
 from tests.differential.conftest import NewGroupPair
 from tests.differential.groups.support.group_pair import GroupPair, parked
 from tests.differential.groups.support.group_requests import (
-    DELETE_GROUPS,
-    LEAVE_GROUP,
-    OFFSET_COMMIT,
-    OFFSET_DELETE,
-    OFFSET_FETCH,
     VERSIONS,
     Generation,
     Group,
@@ -29,11 +25,11 @@ from tests.differential.groups.support.group_requests import (
 )
 from tests.differential.groups.support.group_sequences import ABSENT, TOPICS
 from tests.differential.groups.support.group_side import GroupSide
-from tests.support.differential.pair import CREATE_TOPICS, DELETE_TOPICS, METADATA, wait_until
+from tests.support.differential.pair import wait_until
 from tests.support.differential.plain import Plain, learn_topics
 
 ORDERS, PAYMENTS = TOPICS
-COMMIT_VERSIONS, FETCH_VERSIONS = VERSIONS[OFFSET_COMMIT], VERSIONS[OFFSET_FETCH]
+COMMIT_VERSIONS, FETCH_VERSIONS = VERSIONS[ApiKey.OFFSET_COMMIT], VERSIONS[ApiKey.OFFSET_FETCH]
 OURS = Group()
 _timeout = timedelta(seconds=20)
 
@@ -43,11 +39,11 @@ ALONE: dict[str, Any] = {"member_id": "", "generation": -1, "group_instance_id":
 
 def commit(pair: GroupPair, version: int, *topics: dict[str, Any], actor: int = 0, **changed: Any) -> Plain:
     values = pair.actors[actor].as_member(actor, **{"topics": list(topics) or [committed(ORDERS, {0: 7})], **changed})
-    return pair.ask(actor, OFFSET_COMMIT, version, **values)
+    return pair.ask(actor, ApiKey.OFFSET_COMMIT, version, **values)
 
 
 def fetch(pair: GroupPair, version: int, topics: dict[str, list[int]] | None, group: Any = OURS) -> Plain:
-    return pair.ask(0, OFFSET_FETCH, version, **fetch_of(group, topics))
+    return pair.ask(0, ApiKey.OFFSET_FETCH, version, **fetch_of(group, topics))
 
 
 def verdicts(answer: Plain) -> list[str]:
@@ -79,7 +75,7 @@ def test_a_commit_to_no_group_at_all(new_groups: NewGroupPair, version: int) -> 
         commit(pair, version, **{**ALONE, **wrong, "group_id": Group(1)})
     commit(pair, version, **{**ALONE, "group_id": ""})
     assert verdicts(commit(pair, version, committed(ORDERS, {}), **ALONE)) == []
-    pair.ask(0, OFFSET_COMMIT, version, **pair.actors[0].as_member(0, **ALONE, topics=[]))
+    pair.ask(0, ApiKey.OFFSET_COMMIT, version, **pair.actors[0].as_member(0, **ALONE, topics=[]))
 
 
 @pytest.mark.parametrize("version", COMMIT_VERSIONS)
@@ -108,7 +104,7 @@ def test_a_commit_while_the_group_rebalances(new_groups: NewGroupPair, version: 
     pair.join(1, 9, MemberId(1))
     assert verdicts(commit(pair, version, actor=1)) == ["rebalance_in_progress"]
     assert verdicts(commit(pair, version, actor=1, generation=Generation(1, -1))) == ["illegal_generation"]
-    pair.ask(0, LEAVE_GROUP, 5, **leave_of(OURS, (MemberId(0), None), (MemberId(1), None)))
+    pair.ask(0, ApiKey.LEAVE_GROUP, 5, **leave_of(OURS, (MemberId(0), None), (MemberId(1), None)))
     assert verdicts(commit(pair, version, actor=1)) == ["unknown_member_id"]
     assert verdicts(commit(pair, version, **ALONE)) == ["none"]
 
@@ -171,7 +167,7 @@ def test_many_groups_are_asked_for_at_once(new_groups: NewGroupPair, version: in
     whole = {"group_id": OURS, "topics": None}
     for asked in ([named, unknown], [unknown, whole], [whole, whole], [named, whole, unknown, {"group_id": ""}], []):
         for is_stable in (True, False):
-            pair.ask(0, OFFSET_FETCH, version, groups=asked, require_stable=is_stable)
+            pair.ask(0, ApiKey.OFFSET_FETCH, version, groups=asked, require_stable=is_stable)
 
 
 @pytest.mark.parametrize("version", range(9, 11))
@@ -183,14 +179,14 @@ def test_who_asks_for_offsets_may_say_who_it_is(new_groups: NewGroupPair, versio
     for member_id, epoch in ((None, -1), (MemberId(0), Generation(0)), (MemberId(0), 99), ("nobody", 1), ("", 0)):
         for is_stable in (True, False):
             values = fetch_of(OURS, None, member_id=member_id, member_epoch=epoch, require_stable=is_stable)
-            pair.ask(0, OFFSET_FETCH, version, **values)
+            pair.ask(0, ApiKey.OFFSET_FETCH, version, **values)
 
 
 def test_offsets_are_deleted_where_nobody_uses_them(new_groups: NewGroupPair) -> None:
     pair = new_groups()
-    unknown = pair.ask(0, OFFSET_DELETE, 0, group_id="", topics=[deleted(ABSENT, [0])])
+    unknown = pair.ask(0, ApiKey.OFFSET_DELETE, 0, group_id="", topics=[deleted(ABSENT, [0])])
     assert unknown["error_code"] == "invalid_group_id"
-    unknown = pair.ask(0, OFFSET_DELETE, 0, group_id=OURS, topics=[deleted(ABSENT, [0])])
+    unknown = pair.ask(0, ApiKey.OFFSET_DELETE, 0, group_id=OURS, topics=[deleted(ABSENT, [0])])
     assert unknown["error_code"] == "group_id_not_found"
     commit(pair, 9, committed(ORDERS, {0: 1, 1: 2}), committed(PAYMENTS, {0: 3}), **ALONE)
     for topics in (
@@ -200,7 +196,7 @@ def test_offsets_are_deleted_where_nobody_uses_them(new_groups: NewGroupPair) ->
         [deleted(ORDERS, [0])],
         [deleted(ORDERS, [1]), deleted(PAYMENTS, [0, 1])],
     ):
-        pair.ask(0, OFFSET_DELETE, 0, group_id=OURS, topics=topics)
+        pair.ask(0, ApiKey.OFFSET_DELETE, 0, group_id=OURS, topics=topics)
         fetch(pair, 9, None)
 
 
@@ -214,12 +210,12 @@ def test_offsets_of_topics_in_use_are_not_deleted(new_groups: NewGroupPair, cont
     doomed = [deleted(ORDERS, [0, 1]), deleted(PAYMENTS, [0]), deleted(ABSENT, [0])]
     pair.make_stable(0, 1)
     commit(pair, 9, committed(ORDERS, {0: 1}), committed(PAYMENTS, {0: 3}))
-    pair.ask(0, OFFSET_DELETE, 0, group_id=OURS, topics=doomed)
+    pair.ask(0, ApiKey.OFFSET_DELETE, 0, group_id=OURS, topics=doomed)
     assert pair.join(0, 9, MemberId(0)) is parked
-    pair.ask(1, OFFSET_DELETE, 0, group_id=OURS, topics=doomed)
+    pair.ask(1, ApiKey.OFFSET_DELETE, 0, group_id=OURS, topics=doomed)
     fetch(pair, 9, None)
-    pair.ask(0, LEAVE_GROUP, 5, **leave_of(OURS, (MemberId(0), None), (MemberId(1), None)))
-    pair.ask(1, OFFSET_DELETE, 0, group_id=OURS, topics=doomed)
+    pair.ask(0, ApiKey.LEAVE_GROUP, 5, **leave_of(OURS, (MemberId(0), None), (MemberId(1), None)))
+    pair.ask(1, ApiKey.OFFSET_DELETE, 0, group_id=OURS, topics=doomed)
     fetch(pair, 9, None)
 
 
@@ -227,14 +223,14 @@ def test_a_group_of_another_trade_keeps_its_offsets_while_it_has_members(new_gro
     pair = new_groups(Profile(protocol_type="connect", protocols=[("range", b"anything at all")]))
     pair.make_stable(0)
     commit(pair, 9)
-    answer = pair.ask(0, OFFSET_DELETE, 0, group_id=OURS, topics=[deleted(ORDERS, [0])])
+    answer = pair.ask(0, ApiKey.OFFSET_DELETE, 0, group_id=OURS, topics=[deleted(ORDERS, [0])])
     assert answer["error_code"] == "non_empty_group"
 
 
 def test_offsets_go_with_their_group(new_groups: NewGroupPair) -> None:
     pair = new_groups()
     commit(pair, 9, **ALONE)
-    pair.ask(0, DELETE_GROUPS, 2, groups_names=[OURS])
+    pair.ask(0, ApiKey.DELETE_GROUPS, 2, groups_names=[OURS])
     for version in FETCH_VERSIONS:
         fetch(pair, version, {ORDERS: [0]})
 
@@ -261,10 +257,10 @@ def test_offsets_go_with_their_topic(new_groups: NewGroupPair) -> None:
 def _make_topic(side: GroupSide, topic: str) -> None:
     with Client(*side.address) as client:
         new = {"name": topic, "num_partitions": 1, "replication_factor": 1}
-        client.ask(CREATE_TOPICS, 7, topics=[new], timeout=_timeout)
+        client.ask(ApiKey.CREATE_TOPICS, 7, topics=[new], timeout=_timeout)
 
         def metadata() -> Any:
-            return client.ask(METADATA, 12, topics=[{"name": topic}], allow_auto_topic_creation=False)
+            return client.ask(ApiKey.METADATA, 12, topics=[{"name": topic}], allow_auto_topic_creation=False)
 
         wait_until(lambda: not metadata().topics[0].error_code)
         learn_topics(metadata(), side.memory.naming)
@@ -272,12 +268,12 @@ def _make_topic(side: GroupSide, topic: str) -> None:
 
 def _delete_topic(side: GroupSide, topic: str) -> None:
     with Client(*side.address) as client:
-        client.ask(DELETE_TOPICS, 6, topics=[{"name": topic, "topic_id": None}], timeout=_timeout)
+        client.ask(ApiKey.DELETE_TOPICS, 6, topics=[{"name": topic, "topic_id": None}], timeout=_timeout)
 
 
 def _has_offset(side: GroupSide, topic: str) -> bool:
     with Client(*side.address) as client:
-        answer = client.ask(OFFSET_FETCH, 7, **side.memory.resolved(fetch_of(OURS, {topic: [0]})))
+        answer = client.ask(ApiKey.OFFSET_FETCH, 7, **side.memory.resolved(fetch_of(OURS, {topic: [0]})))
         return bool(answer.topics[0].partitions[0].committed_offset >= 0)
 
 
@@ -286,4 +282,4 @@ def test_the_topics_of_an_offset_are_told_apart_by_id(new_groups: NewGroupPair) 
     commit(pair, 10, committed(ORDERS, {0: 7}), **ALONE)
     both = [{"topic_id": TopicId(ORDERS), "partition_indexes": [0]}, {"topic_id": None, "partition_indexes": [0]}]
     for asked in (both, both[:1], both[1:], [both[0], both[0]]):
-        pair.ask(0, OFFSET_FETCH, 10, groups=[{"group_id": OURS, "topics": asked}])
+        pair.ask(0, ApiKey.OFFSET_FETCH, 10, groups=[{"group_id": OURS, "topics": asked}])

@@ -5,6 +5,7 @@ from datetime import timedelta
 
 import pytest
 
+from kcoord.api_keys import ApiKey
 from kcoord.client.client import Client
 from kcoord.testing.cluster import Cluster
 from kcoord.testing.embedded import EmbeddedCluster
@@ -12,10 +13,6 @@ from tests.differential.conftest import NewGroupPair
 from tests.differential.groups.support.group_clusters import KAFKA_SETTINGS, SETTINGS, GroupCluster
 from tests.differential.groups.support.group_pair import GroupPair, parked
 from tests.differential.groups.support.group_requests import (
-    DESCRIBE_GROUPS,
-    LEAVE_GROUP,
-    OFFSET_COMMIT,
-    OFFSET_FETCH,
     Group,
     MemberId,
     Profile,
@@ -84,7 +81,7 @@ def test_a_group_that_is_emptied_while_it_waits(new_groups: NewGroupPair) -> Non
     pair = new_groups(Profile(instance_id="static"), Profile())
     assert pair.join(0, 9) is parked
     waiting = len(pair.taken)
-    pair.ask(1, LEAVE_GROUP, 5, **leave_of(OURS, ("", "static")))
+    pair.ask(1, ApiKey.LEAVE_GROUP, 5, **leave_of(OURS, ("", "static")))
     assert pair.came[waiting]["error_code"] == "unknown_member_id"
     assert pair.join(1, 3) is parked
     (answer,) = pair.wait_for_all().values()
@@ -97,12 +94,14 @@ def test_offsets_may_be_committed_for_a_while(new_groups: NewGroupPair, version:
     pair = new_groups(Profile())
     for topic, retention in ((ORDERS, A_MOMENT), (PAYMENTS, timedelta(hours=1))):
         topics = [committed(topic, {0: 7})]
-        pair.ask(0, OFFSET_COMMIT, version, **_alone(OURS), topics=topics, retention_time=retention)
-        pair.ask(0, OFFSET_COMMIT, version, **_alone(Group(1)), topics=topics[:1], retention_time=A_MOMENT)
+        pair.ask(0, ApiKey.OFFSET_COMMIT, version, **_alone(OURS), topics=topics, retention_time=retention)
+        pair.ask(0, ApiKey.OFFSET_COMMIT, version, **_alone(Group(1)), topics=topics[:1], retention_time=A_MOMENT)
     for side in (pair.kafka, pair.kcoord):
         _wait_until_offset_is_gone(side, OURS, ORDERS)
         _wait_until_group_is_gone(side, Group(1))
-    fetched = pair.ask(0, OFFSET_FETCH, 9, groups=[{"group_id": group, "topics": None} for group in (OURS, Group(1))])
+    fetched = pair.ask(
+        0, ApiKey.OFFSET_FETCH, 9, groups=[{"group_id": group, "topics": None} for group in (OURS, Group(1))]
+    )
     assert [topic["name"] for topic in fetched["groups"][0]["topics"]] == [PAYMENTS]
 
 
@@ -112,10 +111,10 @@ def test_offsets_of_topics_in_use_do_not_expire(new_groups: NewGroupPair) -> Non
     pair.wait_for_all()
     pair.sync(0, 5)
     topics = [committed(topic, {0: 7}) for topic in TOPICS]
-    pair.ask(0, OFFSET_COMMIT, 4, **pair.actors[0].as_member(0, topics=topics, retention_time=A_MOMENT))
+    pair.ask(0, ApiKey.OFFSET_COMMIT, 4, **pair.actors[0].as_member(0, topics=topics, retention_time=A_MOMENT))
     for side in (pair.kafka, pair.kcoord):
         _wait_until_offset_is_gone(side, OURS, PAYMENTS)
-    fetched = pair.ask(0, OFFSET_FETCH, 9, **fetch_of(OURS, None))
+    fetched = pair.ask(0, ApiKey.OFFSET_FETCH, 9, **fetch_of(OURS, None))
     assert [topic["name"] for topic in fetched["groups"][0]["topics"]] == [ORDERS]
 
 
@@ -134,10 +133,10 @@ def _alone(group: Group) -> dict[str, object]:
 def _wait_until_offset_is_gone(side: GroupSide, group: Group, topic: str) -> None:
     with Client(*side.address) as client:
         asked = side.memory.resolved(fetch_of(group, {topic: [0]}))
-        wait_until(lambda: client.ask(OFFSET_FETCH, 7, **asked).topics[0].partitions[0].committed_offset < 0)
+        wait_until(lambda: client.ask(ApiKey.OFFSET_FETCH, 7, **asked).topics[0].partitions[0].committed_offset < 0)
 
 
 def _wait_until_group_is_gone(side: GroupSide, group: Group) -> None:
     with Client(*side.address) as client:
         asked = side.memory.resolved([group])
-        wait_until(lambda: client.ask(DESCRIBE_GROUPS, 5, groups=asked).groups[0].group_state == "Dead")
+        wait_until(lambda: client.ask(ApiKey.DESCRIBE_GROUPS, 5, groups=asked).groups[0].group_state == "Dead")

@@ -3,12 +3,10 @@ assignment."""
 
 import pytest
 
+from kcoord.api_keys import ApiKey
 from tests.differential.conftest import NewGroupPair
 from tests.differential.groups.support.group_pair import GroupPair, parked
 from tests.differential.groups.support.group_requests import (
-    HEARTBEAT,
-    LEAVE_GROUP,
-    SYNC_GROUP,
     VERSIONS,
     Generation,
     Group,
@@ -18,8 +16,8 @@ from tests.differential.groups.support.group_requests import (
     leave_of,
 )
 
-SYNC_VERSIONS = VERSIONS[SYNC_GROUP]
-HEARTBEAT_VERSIONS = VERSIONS[HEARTBEAT]
+SYNC_VERSIONS = VERSIONS[ApiKey.SYNC_GROUP]
+HEARTBEAT_VERSIONS = VERSIONS[ApiKey.HEARTBEAT]
 STATIC = [Profile(instance_id=f"instance {number}") for number in range(3)]
 
 
@@ -42,7 +40,7 @@ def test_a_sync_of_nobody_is_refused(new_groups: NewGroupPair, version: int) -> 
         assert unknown["error_code"] == "unknown_member_id"
     for generation in (Generation(0, 1), Generation(0, -1), -1):
         assert pair.sync(0, version, generation=generation)["error_code"] == "illegal_generation"
-    pair.ask(0, LEAVE_GROUP, 5, **leave_of(Group(), (MemberId(0), None)))
+    pair.ask(0, ApiKey.LEAVE_GROUP, 5, **leave_of(Group(), (MemberId(0), None)))
     assert pair.sync(0, version)["error_code"] == "unknown_member_id"
 
 
@@ -114,7 +112,7 @@ def test_syncs_that_wait_are_told_when_somebody_goes(new_groups: NewGroupPair, v
     pair = joined(new_groups())
     assert pair.sync(1, version) is parked
     waiting = len(pair.taken)
-    pair.ask(0, LEAVE_GROUP, 5, **leave_of(Group(), (MemberId(0), None)))
+    pair.ask(0, ApiKey.LEAVE_GROUP, 5, **leave_of(Group(), (MemberId(0), None)))
     assert pair.came[waiting]["error_code"] == "rebalance_in_progress"
 
 

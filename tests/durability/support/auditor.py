@@ -5,17 +5,12 @@ from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any, Final
 
+from kcoord.api_keys import ApiKey
 from kcoord.client.client import Client
 from kcoord.errors import ErrorCode
 from kcoord.protocol.records.batch import split_batches
 from tests.durability.support.ledger import Committed, Generation, GroupPage, Ledger, TopicShape
 from tests.durability.support.writers import (
-    DESCRIBE_CONFIGS,
-    DESCRIBE_GROUPS,
-    FETCH,
-    HEARTBEAT,
-    METADATA,
-    OFFSET_FETCH,
     PATIENCE,
     TOPIC_RESOURCE,
 )
@@ -29,12 +24,12 @@ def audit(client: Client, ledger: Ledger) -> list[str]:
 
 
 def _audit_topics(client: Client, ledger: Ledger) -> Iterator[str]:
-    metadata = client.ask(METADATA, 9, topics=None, allow_auto_topic_creation=False)
+    metadata = client.ask(ApiKey.METADATA, 9, topics=None, allow_auto_topic_creation=False)
     partitions = {topic.name: len(topic.partitions) for topic in metadata.topics}
     asked = [name for name in ledger.topics if name in partitions]
     resources = [{"resource_type": TOPIC_RESOURCE, "resource_name": name} for name in asked]
     configs = client.ask(
-        DESCRIBE_CONFIGS, 4, resources=[{**each, "configuration_keys": ["retention.ms"]} for each in resources]
+        ApiKey.DESCRIBE_CONFIGS, 4, resources=[{**each, "configuration_keys": ["retention.ms"]} for each in resources]
     )
     retention = {each.resource_name: int(each.configs[0].value) for each in configs.results}
     for name, register in ledger.topics.items():
@@ -68,7 +63,7 @@ def _batches(client: Client, topic: str, partition: int) -> list[tuple[int, byte
     while True:
         asked = {"partition": partition, "fetch_offset": offset, "partition_max_bytes": _FETCH_BYTES}
         topics = [{"topic": topic, "partitions": [asked]}]
-        answer = client.ask(FETCH, 11, max_wait=timedelta(0), topics=topics, max_bytes=_FETCH_BYTES)
+        answer = client.ask(ApiKey.FETCH, 11, max_wait=timedelta(0), topics=topics, max_bytes=_FETCH_BYTES)
         [line] = answer.responses[0].partitions
         if line.error_code is not ErrorCode.none:
             raise _Unread(f"cannot be read from {offset} on: {line.error_code.name}")
@@ -81,7 +76,7 @@ def _batches(client: Client, topic: str, partition: int) -> list[tuple[int, byte
 
 def _audit_groups(client: Client, ledger: Ledger) -> Iterator[str]:
     for group_id, page in ledger.groups.items():
-        fetched = _when_loaded(client, OFFSET_FETCH, 7, group_id=group_id, topics=None)
+        fetched = _when_loaded(client, ApiKey.OFFSET_FETCH, 7, group_id=group_id, topics=None)
         if fetched.error_code is not ErrorCode.none:
             yield f"group {group_id}: its offsets are not to be had: {fetched.error_code.name}"
             continue
@@ -93,7 +88,7 @@ def _audit_groups(client: Client, ledger: Ledger) -> Iterator[str]:
             for line in topic.partitions
         }
         yield from (f"group {group_id}: {wrong}" for wrong in _audit_offsets(page, offsets))
-        described = client.ask(DESCRIBE_GROUPS, 5, groups=[group_id]).groups[0]
+        described = client.ask(ApiKey.DESCRIBE_GROUPS, 5, groups=[group_id]).groups[0]
         yield from (f"group {group_id}: {wrong}" for wrong in _audit_members(client, page, described))
 
 
@@ -134,7 +129,7 @@ def _audit_members(client: Client, page: GroupPage, described: Any) -> Iterator[
     for generation in matching:
         assert generation is not None
         member = {"member_id": generation.member_ids[0], "generation_id": generation.number}
-        beat = client.ask(HEARTBEAT, 3, group_id=described.group_id, **member)
+        beat = client.ask(ApiKey.HEARTBEAT, 3, group_id=described.group_id, **member)
         if beat.error_code is ErrorCode.none and state == "Stable":
             page.generation.resolve(generation)
             return

@@ -7,18 +7,11 @@ from datetime import timedelta
 from random import Random
 from typing import Any, Final
 
+from kcoord.api_keys import ApiKey
 from kcoord.errors import ErrorCode
 from tests.durability.support.ledger import Committed, Generation, GroupPage, Ledger, Promise
 from tests.durability.support.writers import (
-    DELETE_GROUPS,
-    DESCRIBE_GROUPS,
-    HEARTBEAT,
-    JOIN_GROUP,
-    LEAVE_GROUP,
-    OFFSET_COMMIT,
-    OFFSET_DELETE,
     PATIENCE,
-    SYNC_GROUP,
     Read,
     Refusal,
     Surprise,
@@ -62,7 +55,7 @@ class Committer(Writer):
                 self.check(line.error_code, f"commit to {group_id}")
             self._acknowledge(promise)
 
-        return OFFSET_COMMIT, self.random.choice((7, 8, 9)), values, read
+        return ApiKey.OFFSET_COMMIT, self.random.choice((7, 8, 9)), values, read
 
     def delete_offsets(self, group_id: str) -> Request:
         partitions = self.random.sample(range(PARTITIONS), self.random.choice((1, 4)))
@@ -76,7 +69,7 @@ class Committer(Writer):
                     self.check(line.error_code, f"delete offsets of {group_id}")
             self._acknowledge(promise)
 
-        return OFFSET_DELETE, 0, {"group_id": group_id, "topics": [{"name": TOPIC, "partitions": asked}]}, read
+        return ApiKey.OFFSET_DELETE, 0, {"group_id": group_id, "topics": [{"name": TOPIC, "partitions": asked}]}, read
 
     def delete(self, group_id: str) -> Request:
         promise = self.ledger.group(group_id).delete()
@@ -86,7 +79,7 @@ class Committer(Writer):
                 self.check(answer.results[0].error_code, f"delete {group_id}")
             self._acknowledge(promise)
 
-        return DELETE_GROUPS, 2, {"groups_names": [group_id]}, read
+        return ApiKey.DELETE_GROUPS, 2, {"groups_names": [group_id]}, read
 
     def _acknowledge(self, promise: Promise) -> None:
         promise.acknowledge()
@@ -152,7 +145,7 @@ class Members(Committer):
     def recover(self) -> None:
         """Makes all members leave, because it is unknown who is a member."""
         for team in self._teams:
-            described = self.ask(DESCRIBE_GROUPS, 5, groups=[team.group_id]).groups[0]
+            described = self.ask(ApiKey.DESCRIBE_GROUPS, 5, groups=[team.group_id]).groups[0]
             self.check(described.error_code, f"describe {team.group_id}")
             team.member_ids = [member.member_id for member in described.members]
             if team.member_ids:
@@ -199,7 +192,7 @@ class Members(Committer):
         for index in indexes[:-1]:
             self._wait_for_rebalance(team, index)
             self._send_join(team, index)
-        joined = [self.clients[index].receive(JOIN_GROUP, 3) for index in indexes]
+        joined = [self.clients[index].receive(ApiKey.JOIN_GROUP, 3) for index in indexes]
         for answer in joined:
             self.check(answer.error_code, f"join {team.group_id}")
         self._check_generation(team, [answer.generation_id for answer in joined])
@@ -216,10 +209,10 @@ class Members(Committer):
         self.random.shuffle(indexes)
         for index in indexes:
             member = {**team.as_member(index), "generation_id": team.generation}
-            self.clients[index].send(SYNC_GROUP, 3, **member, assignments=plan if index == leader else [])
+            self.clients[index].send(ApiKey.SYNC_GROUP, 3, **member, assignments=plan if index == leader else [])
         refusal = None
         for index in indexes:
-            answer = self.clients[index].receive(SYNC_GROUP, 3)
+            answer = self.clients[index].receive(ApiKey.SYNC_GROUP, 3)
             if answer.error_code is not ErrorCode.none:
                 refusal = Refusal(f"sync {team.group_id}: {answer.error_code.name}")
                 continue
@@ -238,7 +231,7 @@ class Members(Committer):
         leaving = [{"member_id": team.member_ids[index], "group_instance_id": None} for index in indexes]
         is_all = len(indexes) == len(team.member_ids)
         promise = team.page.move_to(Generation(_least(team))) if is_all else Promise()
-        answer = self.ask(LEAVE_GROUP, 4, group_id=team.group_id, members=leaving)
+        answer = self.ask(ApiKey.LEAVE_GROUP, 4, group_id=team.group_id, members=leaving)
         self.check(answer.error_code, f"leave {team.group_id}")
         for line in answer.members:
             self.check(line.error_code, f"leave {team.group_id}")
@@ -247,7 +240,7 @@ class Members(Committer):
 
     def _send_join(self, team: Team, index: int) -> None:
         self.clients[index].send(
-            JOIN_GROUP,
+            ApiKey.JOIN_GROUP,
             3,
             group_id=team.group_id,
             session_timeout=_SESSION,
@@ -264,7 +257,7 @@ class Members(Committer):
         until = time.monotonic() + (_REFUSED_BY_THEN if self.is_patient else PATIENCE)
         while True:
             member = {**team.as_member(index), "generation_id": team.generation}
-            answer = self.clients[index].ask(HEARTBEAT, 3, **member)
+            answer = self.clients[index].ask(ApiKey.HEARTBEAT, 3, **member)
             if answer.error_code is ErrorCode.rebalance_in_progress:
                 return
             self.check(answer.error_code, f"heartbeat of {team.group_id}")

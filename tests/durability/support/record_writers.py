@@ -6,10 +6,11 @@ import time
 from random import Random
 from typing import Any, Final
 
+from kcoord.api_keys import ApiKey
 from kcoord.protocol.records.compression import Codec
 from kcoord.protocol.records.record import NO_PRODUCER, ProducerStamp, Record, write_batch
 from tests.durability.support.ledger import Ledger
-from tests.durability.support.writers import INIT_PRODUCER_ID, PRODUCE, Read, Refusal, Surprise, Writer
+from tests.durability.support.writers import Read, Refusal, Surprise, Writer
 
 TOPIC: Final = "produced"
 PARTITIONS: Final = 4
@@ -34,7 +35,7 @@ class Producing(Writer):
                 raise Surprise(f"{topic}-{partition}: a batch {wrong}")
             self.acknowledged += 1
 
-        return PRODUCE, self.random.choice((7, 9)), values, read
+        return ApiKey.PRODUCE, self.random.choice((7, 9)), values, read
 
     def produced(self, partition: int, batch: bytes, offset: int) -> None:
         """Called when a batch was acknowledged."""
@@ -84,7 +85,7 @@ class NumberedProducer(Producing):
 
     def step(self) -> None:
         if self._producer_id < 0:
-            answer = self.ask(INIT_PRODUCER_ID, 4, transactional_id=None)
+            answer = self.ask(ApiKey.INIT_PRODUCER_ID, 4, transactional_id=None)
             self.check(answer.error_code, "ask for a producer's id")
             self._producer_id = answer.producer_id
         for _ in range(self.random.randint(1, _AHEAD) - len(self._unsure)):

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from kcoord.api_keys import ApiKey
 from kcoord.broker.cluster import OFFSETS_TOPIC
 from kcoord.client.client import Client
 from kcoord.errors import ErrorCode
@@ -15,7 +16,7 @@ from kcoord.testing.embedded import READY, serve_command
 from kcoord.testing.process import CapturedProcess
 from tests.durability.support import group_writers, record_writers
 from tests.durability.support.faulty import Plan
-from tests.durability.support.writers import ALTER_CONFIGS, OFFSET_FETCH, TOPIC_RESOURCE
+from tests.durability.support.writers import TOPIC_RESOURCE
 
 _TOPICS: Final = {
     group_writers.TOPIC: group_writers.PARTITIONS,
@@ -87,8 +88,8 @@ class Served:
         config = {"name": "segment.bytes", "config_operation": 0, "value": str(size)}
         resource = {"resource_type": TOPIC_RESOURCE, "resource_name": OFFSETS_TOPIC, "configs": [config]}
         with self.client() as client:
-            client.ask(OFFSET_FETCH, 7, group_id="any", topics=None)
-            [answer] = client.ask(ALTER_CONFIGS, 1, resources=[resource]).responses
+            client.ask(ApiKey.OFFSET_FETCH, 7, group_id="any", topics=None)
+            [answer] = client.ask(ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, resources=[resource]).responses
         assert answer.error_code is ErrorCode.none, answer
 
     def __enter__(self) -> "Served":

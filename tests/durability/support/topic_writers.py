@@ -3,10 +3,10 @@
 from datetime import timedelta
 from typing import Any, Final
 
+from kcoord.api_keys import ApiKey
 from kcoord.errors import ErrorCode
 from tests.durability.support.ledger import Register, TopicShape
 from tests.durability.support.record_writers import Producing
-from tests.durability.support.writers import CREATE_PARTITIONS, CREATE_TOPICS, DELETE_TOPICS
 
 _NAMES: Final = 12
 _TIMEOUT: Final = timedelta(seconds=30)
@@ -34,16 +34,16 @@ class TopicMaker(Producing):
         asked = register.ask(shape)
         configs = [{"name": "retention.ms", "value": str(shape.retention_ms)}]
         topic = {"name": name, "num_partitions": shape.partitions, "replication_factor": 1, "configs": configs}
-        self._change(CREATE_TOPICS, 7, register, asked, "topics", topics=[topic], timeout=_TIMEOUT)
+        self._change(ApiKey.CREATE_TOPICS, 7, register, asked, "topics", topics=[topic], timeout=_TIMEOUT)
 
     def _grow(self, name: str, register: Register[TopicShape | None], shape: TopicShape) -> None:
         asked = register.ask(TopicShape(shape.partitions + 1, shape.retention_ms))
         topic = {"name": name, "count": shape.partitions + 1, "assignments": None}
-        self._change(CREATE_PARTITIONS, 3, register, asked, "results", topics=[topic], timeout=_TIMEOUT)
+        self._change(ApiKey.CREATE_PARTITIONS, 3, register, asked, "results", topics=[topic], timeout=_TIMEOUT)
 
     def _delete(self, name: str, register: Register[TopicShape | None]) -> None:
         asked = register.ask(None)
-        self._change(DELETE_TOPICS, 5, register, asked, "responses", topic_names=[name], timeout=_TIMEOUT)
+        self._change(ApiKey.DELETE_TOPICS, 5, register, asked, "responses", topic_names=[name], timeout=_TIMEOUT)
         self.ledger.forget_logs(name)
 
     def _change(
@@ -51,7 +51,7 @@ class TopicMaker(Producing):
     ) -> None:
         answer = self.ask(api_key, version, **values)
         [line] = getattr(answer, lines)
-        if not (line.error_code is ErrorCode.unknown_topic_or_partition and api_key == DELETE_TOPICS):
+        if not (line.error_code is ErrorCode.unknown_topic_or_partition and api_key == ApiKey.DELETE_TOPICS):
             self.check(line.error_code, f"change topics: {values}")
         register.acknowledge(asked)
         self.acknowledged += 1

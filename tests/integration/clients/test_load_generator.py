@@ -4,11 +4,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from kcoord.api_keys import ApiKey
 from kcoord.client.client import Client
 from kcoord.testing.embedded import EmbeddedCluster
 from tests.bench.support.generator import Generator
-
-OFFSET_FETCH, LIST_GROUPS = 9, 16
 
 
 @pytest.fixture(scope="module")
@@ -58,8 +57,10 @@ def _offsets(cluster: EmbeddedCluster) -> dict[str, list[int]]:
     """Returns the committed offsets, by group."""
     host, port = cluster.bootstrap.split(":")
     with Client(host, int(port)) as client:
-        group_ids = [group.group_id for group in client.ask(LIST_GROUPS, 4).groups]
-        fetched = {group_id: client.ask(OFFSET_FETCH, 7, group_id=group_id, topics=None) for group_id in group_ids}
+        group_ids = [group.group_id for group in client.ask(ApiKey.LIST_GROUPS, 4).groups]
+        fetched = {
+            group_id: client.ask(ApiKey.OFFSET_FETCH, 7, group_id=group_id, topics=None) for group_id in group_ids
+        }
     return {
         group_id: [line.committed_offset for topic in answer.topics for line in topic.partitions]
         for group_id, answer in fetched.items()

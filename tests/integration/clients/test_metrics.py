@@ -15,13 +15,13 @@ import pytest
 from click.testing import CliRunner
 from confluent_kafka import Consumer, TopicPartition
 
+from kcoord.api_keys import ApiKey
 from kcoord.client.client import Client
 from kcoord.metrics import catalogue
 from kcoord.testing.process import CapturedProcess
 from tests.support.scrapes import OPEN_METRICS, Scrape, ask
 
 PARTITIONS = 6
-OFFSET_DELETE = 47
 cli: Any = import_module("kcoord.commands.main").cli  # by name: mypy sees the folder, commands/
 SERVE = (
     "serve",
@@ -133,7 +133,7 @@ def test_a_proxy_tells_of_what_it_passes_on_and_of_groups_on_the_way(server: Run
             assert scrape("kcoord_proxy_passed_bytes_total", to="upstream") > 0
         host, _, port = proxy.bootstrap.rpartition(":")
         with Client(host, int(port)) as client:
-            client.ask(OFFSET_DELETE, 0, group_id="through", topics=[])
+            client.ask(ApiKey.OFFSET_DELETE, 0, group_id="through", topics=[])
         scrape = proxy.scrape(OPEN_METRICS)
         assert scrape("kcoord_proxy_guard_refusals_total", reason="denied", api="OffsetDelete") == 1
         assert scrape("kcoord_proxy_requests_total", api="OffsetDelete", by="proxy") == 1

@@ -16,6 +16,7 @@ from kio.index import load_response_schema
 from kcoord.admin.model import Committed, Group, TopicPartition
 from kcoord.admin.retry import ERROR_TIMEOUTS
 from kcoord.admin.wire.cluster import WireCluster
+from kcoord.api_keys import ApiKey
 from kcoord.client.client import Client
 from kcoord.client.kio_codec import build_entity
 from kcoord.errors import ErrorCode
@@ -26,7 +27,7 @@ from kcoord.testing.cluster import Cluster
 from kcoord.testing.embedded import EmbeddedCluster
 from tests.support.admin.fake_cluster import LiveFixture, connection
 
-from ...support.admin.group_kinds import CREATE_TOPICS, LONG, until
+from ...support.admin.group_kinds import LONG, until
 
 main: Any = import_module("kcoord.commands.main").main  # by name: mypy sees the folder, commands/
 
@@ -57,7 +58,7 @@ def kafka(kafka_cluster_factory: Callable[..., Cluster]) -> Iterator[Cluster]:
         host, _, port = kafka.bootstrap.split(",")[0].rpartition(":")
         topic = {"name": "orders", "num_partitions": 6, "replication_factor": 3, "assignments": (), "configs": ()}
         with Client(host, int(port)) as client:
-            client.ask(CREATE_TOPICS, 7, topics=[topic], timeout=LONG, validate_only=False)
+            client.ask(ApiKey.CREATE_TOPICS, 7, topics=[topic], timeout=LONG, validate_only=False)
         with LiveFixture(kafka.bootstrap) as live:
             for name in NAMES:
                 until(lambda name=name: _has_committed(live.cluster, name) or None)  # type: ignore[misc]
@@ -221,16 +222,20 @@ def _talk(connection: socket.socket, answer: Answerer) -> None:
 def versions() -> bytes:
     """Returns the answer of a broker that supports Metadata and ListGroups."""
     spoken = [{"api_key": key, "min_version": 0, "max_version": 4} for key in (3, 16)]
-    response = build_entity(load_response_schema(18, 0), {"error_code": ErrorCode.none, "api_keys": spoken})
-    return encode_response(RequestHeader(18, 0, correlation_id=1, client_id=None), response)
+    response = build_entity(
+        load_response_schema(ApiKey.API_VERSIONS, 0), {"error_code": ErrorCode.none, "api_keys": spoken}
+    )
+    return encode_response(RequestHeader(ApiKey.API_VERSIONS, 0, correlation_id=1, client_id=None), response)
 
 
 def metadata(*addresses: str) -> bytes:
     """Returns the answer of a broker whose cluster has these endpoints, numbered from 1."""
     endpoints = [address.rpartition(":") for address in addresses]
     brokers = [{"node_id": 1 + each, "host": host, "port": int(port)} for each, (host, _, port) in enumerate(endpoints)]
-    response = build_entity(load_response_schema(3, 4), {"brokers": brokers, "topics": (), "cluster_id": "c"})
-    return encode_response(RequestHeader(3, 4, correlation_id=2, client_id=None), response)
+    response = build_entity(
+        load_response_schema(ApiKey.METADATA, 4), {"brokers": brokers, "topics": (), "cluster_id": "c"}
+    )
+    return encode_response(RequestHeader(ApiKey.METADATA, 4, correlation_id=2, client_id=None), response)
 
 
 @pytest.mark.parametrize(

@@ -12,13 +12,14 @@ import pytest
 
 from kcoord.admin.groups.committed_offsets import Commits
 from kcoord.admin.model import Committed, TopicPartition
+from kcoord.api_keys import ApiKey
 from kcoord.client.client import Client
 from kcoord.errors import ErrorCode
 from kcoord.testing.cluster import Cluster
 from tests.support.admin.fake_cluster import LiveFixture
 from tests.support.admin.offsets_scene import Run, kcoord
 
-from ...support.admin.group_kinds import CREATE_TOPICS, LONG, until
+from ...support.admin.group_kinds import LONG, until
 
 ORDERS = [TopicPartition("orders", number) for number in range(3)]
 NODES = (1, 2, 3)
@@ -33,7 +34,7 @@ def kafka(kafka_cluster_factory: Callable[..., Cluster]) -> Iterator[Cluster]:
         assignments = [{"partition_index": tp.partition, "broker_ids": [NODES[tp.partition]]} for tp in ORDERS]
         topic = {"name": "orders", "num_partitions": -1, "replication_factor": -1, "assignments": assignments}
         with Client(host, int(port)) as client:
-            client.ask(CREATE_TOPICS, 7, topics=[{**topic, "configs": ()}], timeout=LONG, validate_only=False)
+            client.ask(ApiKey.CREATE_TOPICS, 7, topics=[{**topic, "configs": ()}], timeout=LONG, validate_only=False)
         with LiveFixture(kafka.bootstrap) as live:
             until(lambda: _has_committed(live) or None)
         yield kafka

@@ -11,6 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from kcoord.admin.model import Committed, TopicPartition
+from kcoord.api_keys import ApiKey
 from kcoord.client.client import Client
 from kcoord.errors import ErrorCode
 from kcoord.protocol.records.record import Record
@@ -25,7 +26,6 @@ cli: Any = import_module("kcoord.commands.main").cli  # by name: mypy sees the f
 
 PASSWORD: Final = "viewer-secret"
 MODULE: Final = "org.apache.kafka.common.security.plain.PlainLoginModule required"
-CREATE_ACLS: Final = 30
 TOPIC, GROUP = 2, 3
 READ, DESCRIBE = 3, 8
 LITERAL, ALLOW = 3, 3
@@ -78,7 +78,7 @@ def allow(client: Client, *acls: tuple[int, str, int]) -> None:
         }
         for kind, name, operation in acls
     ]
-    results = client.ask(CREATE_ACLS, 3, creations=creations).results
+    results = client.ask(ApiKey.CREATE_ACLS, 3, creations=creations).results
     assert {each.error_code for each in results} == {ErrorCode.none}
 
 

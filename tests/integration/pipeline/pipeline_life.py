@@ -27,12 +27,12 @@ from typing import Any, Final
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 
+from kcoord.api_keys import ApiKey
 from kcoord.client.client import Client
 from tests.clients.group_members.programs import Programs
 from tests.integration.support.group_member import Member
 from tests.integration.support.group_scene import GroupScene
 from tests.support.admin.offsets_scene import OffsetsScene, kcoord
-from tests.support.differential.pair import INCREMENTAL_ALTER_CONFIGS
 from tests.support.logs.log_dump_scene import until
 
 SETTINGS: Final = {
@@ -59,7 +59,6 @@ UNPAID_OFFSET: Final = 1
 RESET_TO: Final = 3
 SESSION_MS: Final = 5000
 DEADLINE: Final = 60.0
-OFFSET_COMMIT: Final = 8
 VERSION_WITH_RETENTION: Final = 4
 """The last version in which a commit sets its retention."""
 TOPIC_RESOURCE, SET = 2, 0
@@ -200,7 +199,7 @@ def talk(stage: Stage) -> None:
 def expiring_offsets(stage: Stage) -> None:
     line = {"partition_index": 0, "committed_offset": 8, "committed_metadata": "soon gone"}
     answer = stage.ask(
-        OFFSET_COMMIT,
+        ApiKey.OFFSET_COMMIT,
         VERSION_WITH_RETENTION,
         group_id=EXPIRING,
         generation_id_or_member_epoch=-1,
@@ -258,5 +257,5 @@ def transactions(stage: Stage) -> None:
 def compress_from_now_on(stage: Stage) -> None:
     configs = [{"name": "compression.type", "config_operation": SET, "value": "zstd"}]
     resource = {"resource_type": TOPIC_RESOURCE, "resource_name": "__consumer_offsets", "configs": configs}
-    (answer,) = stage.ask(INCREMENTAL_ALTER_CONFIGS, 1, resources=[resource]).responses
+    (answer,) = stage.ask(ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, resources=[resource]).responses
     assert not answer.error_code, answer

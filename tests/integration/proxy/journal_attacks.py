@@ -11,6 +11,7 @@ from datetime import timedelta
 from typing import Any, Final
 from uuid import UUID
 
+from kcoord.api_keys import ApiKey
 from kcoord.client.client import Client
 from kcoord.errors import ErrorCode
 from kcoord.groups.records import OffsetsStored
@@ -97,16 +98,18 @@ def _topic(target: Target, **more: Any) -> dict[str, Any]:
 _TAKES: Final = "cleanup.policy"
 
 ATTACKS: Final[Mapping[str, Attack]] = {
-    "fetch by name": Attack(api_key=1, version=12, error=UNKNOWN, values=lambda t: _fetched(topic=t.topic)),
-    "fetch by id": Attack(api_key=1, version=16, error=UNKNOWN_ID, values=lambda t: _fetched(topic_id=t.topic_id)),
+    "fetch by name": Attack(api_key=ApiKey.FETCH, version=12, error=UNKNOWN, values=lambda t: _fetched(topic=t.topic)),
+    "fetch by id": Attack(
+        api_key=ApiKey.FETCH, version=16, error=UNKNOWN_ID, values=lambda t: _fetched(topic_id=t.topic_id)
+    ),
     "fetch its transactions": Attack(
-        api_key=1, version=12, error=NO_TOPIC, values=lambda _: _fetched(topic="__transaction_state")
+        api_key=ApiKey.FETCH, version=12, error=NO_TOPIC, values=lambda _: _fetched(topic="__transaction_state")
     ),
     "produce an end of its transactions": Attack(
-        api_key=0, version=9, error=NO_TOPIC, values=lambda t: _produced(t, name="__transaction_state")
+        api_key=ApiKey.PRODUCE, version=9, error=NO_TOPIC, values=lambda t: _produced(t, name="__transaction_state")
     ),
     "list offsets": Attack(
-        api_key=2,
+        api_key=ApiKey.LIST_OFFSETS,
         version=7,
         error=UNKNOWN,
         values=lambda t: {
@@ -114,41 +117,49 @@ ATTACKS: Final[Mapping[str, Attack]] = {
             "replica_id": -1,
         },
     ),
-    "metadata of all": Attack(api_key=3, version=12, error=None, values=lambda t: {"topics": None}),
+    "metadata of all": Attack(api_key=ApiKey.METADATA, version=12, error=None, values=lambda t: {"topics": None}),
     "metadata by name": Attack(
-        api_key=3, version=12, error=UNKNOWN, values=lambda t: {"topics": [{"name": t.topic, "topic_id": None}]}
+        api_key=ApiKey.METADATA,
+        version=12,
+        error=UNKNOWN,
+        values=lambda t: {"topics": [{"name": t.topic, "topic_id": None}]},
     ),
     "metadata by id": Attack(
-        api_key=3,
+        api_key=ApiKey.METADATA,
         version=12,
         error=UNKNOWN_ID,
         values=lambda t: {"topics": [{"topic_id": t.topic_id, "name": None}]},
     ),
-    "describe partitions of all": Attack(api_key=75, version=0, error=None, values=lambda t: {"topics": []}),
-    "describe partitions": Attack(api_key=75, version=0, error=UNKNOWN, values=_topic),
+    "describe partitions of all": Attack(
+        api_key=ApiKey.DESCRIBE_TOPIC_PARTITIONS, version=0, error=None, values=lambda t: {"topics": []}
+    ),
+    "describe partitions": Attack(api_key=ApiKey.DESCRIBE_TOPIC_PARTITIONS, version=0, error=UNKNOWN, values=_topic),
     "find its coordinator": Attack(
-        api_key=10,
+        api_key=ApiKey.FIND_COORDINATOR,
         version=4,
         error=NOT_YOURS,
         values=lambda t: {"key_type": 1, "coordinator_keys": [t.transactional_id]},
     ),
     "find its coordinator, older": Attack(
-        api_key=10, version=2, error=NOT_YOURS, values=lambda t: {"key_type": 1, "key": t.transactional_id}
+        api_key=ApiKey.FIND_COORDINATOR,
+        version=2,
+        error=NOT_YOURS,
+        values=lambda t: {"key_type": 1, "key": t.transactional_id},
     ),
     "create topic": Attack(
-        api_key=19,
+        api_key=ApiKey.CREATE_TOPICS,
         version=7,
         error=NO_TOPIC,
         values=lambda t: {**_topic(t, num_partitions=1, replication_factor=1), "timeout": _SOON},
     ),
     "create partitions": Attack(
-        api_key=37,
+        api_key=ApiKey.CREATE_PARTITIONS,
         version=3,
         error=UNKNOWN,
         values=lambda t: {**_topic(t, count=99, assignments=None), "timeout": _SOON},
     ),
     "leader epochs": Attack(
-        api_key=23,
+        api_key=ApiKey.OFFSET_FOR_LEADER_EPOCH,
         version=4,
         error=UNKNOWN,
         values=lambda t: {
@@ -159,29 +170,40 @@ ATTACKS: Final[Mapping[str, Attack]] = {
         },
     ),
     "describe configs": Attack(
-        api_key=32, version=4, error=UNKNOWN, values=lambda t: _resource(t, configuration_keys=None)
+        api_key=ApiKey.DESCRIBE_CONFIGS,
+        version=4,
+        error=UNKNOWN,
+        values=lambda t: _resource(t, configuration_keys=None),
     ),
     "list config resources": Attack(
-        api_key=74, version=1, error=None, values=lambda t: {"resource_types": [_TOPIC_RESOURCE]}
+        api_key=ApiKey.LIST_CONFIG_RESOURCES,
+        version=1,
+        error=None,
+        values=lambda t: {"resource_types": [_TOPIC_RESOURCE]},
     ),
-    "describe log folders": Attack(api_key=35, version=4, error=None, values=lambda t: {"topics": None}),
+    "describe log folders": Attack(
+        api_key=ApiKey.DESCRIBE_LOG_DIRS, version=4, error=None, values=lambda t: {"topics": None}
+    ),
     "describe its log folders": Attack(
-        api_key=35, version=4, error=None, values=lambda t: {"topics": [{"topic": t.topic, "partitions": [0]}]}
+        api_key=ApiKey.DESCRIBE_LOG_DIRS,
+        version=4,
+        error=None,
+        values=lambda t: {"topics": [{"topic": t.topic, "partitions": [0]}]},
     ),
     "list reassignments": Attack(
-        api_key=46,
+        api_key=ApiKey.LIST_PARTITION_REASSIGNMENTS,
         version=0,
         error=None,
         values=lambda t: {**_topic(t, partition_indexes=[0]), "timeout": _SOON},
     ),
     "reassign": Attack(
-        api_key=45,
+        api_key=ApiKey.ALTER_PARTITION_REASSIGNMENTS,
         version=0,
         error=UNKNOWN,
         values=lambda t: {**_topic(t, partitions=[{"partition_index": 0, "replicas": [77]}]), "timeout": _SOON},
     ),
     "elect leaders": Attack(
-        api_key=43,
+        api_key=ApiKey.ELECT_LEADERS,
         version=2,
         error=UNKNOWN,
         values=lambda t: {
@@ -191,25 +213,28 @@ ATTACKS: Final[Mapping[str, Attack]] = {
         },
     ),
     "move log folders": Attack(
-        api_key=34,
+        api_key=ApiKey.ALTER_REPLICA_LOG_DIRS,
         version=2,
         error=UNKNOWN,
         values=lambda t: {"dirs": [{"path": "/nowhere", "topics": [{"name": t.topic, "partitions": [0]}]}]},
     ),
     "describe producers": Attack(
-        api_key=61, version=0, error=UNKNOWN, values=lambda t: _topic(t, partition_indexes=[0])
+        api_key=ApiKey.DESCRIBE_PRODUCERS, version=0, error=UNKNOWN, values=lambda t: _topic(t, partition_indexes=[0])
     ),
     "describe its transaction": Attack(
-        api_key=65, version=0, error=NOT_YOURS, values=lambda t: {"transactional_ids": [t.transactional_id]}
+        api_key=ApiKey.DESCRIBE_TRANSACTIONS,
+        version=0,
+        error=NOT_YOURS,
+        values=lambda t: {"transactional_ids": [t.transactional_id]},
     ),
     "list transactions": Attack(
-        api_key=66,
+        api_key=ApiKey.LIST_TRANSACTIONS,
         version=1,
         error=None,
         values=lambda t: {"state_filters": [], "producer_id_filters": [], "duration_filter": -1},
     ),
     "add partitions of it": Attack(
-        api_key=24,
+        api_key=ApiKey.ADD_PARTITIONS_TO_TXN,
         version=3,
         error=UNKNOWN,
         values=lambda t: {
@@ -220,7 +245,7 @@ ATTACKS: Final[Mapping[str, Attack]] = {
         },
     ),
     "add partitions to its transaction": Attack(
-        api_key=24,
+        api_key=ApiKey.ADD_PARTITIONS_TO_TXN,
         version=3,
         error=NOT_YOURS,
         values=lambda t: {
@@ -231,7 +256,7 @@ ATTACKS: Final[Mapping[str, Attack]] = {
         },
     ),
     "add partitions to its transaction, as brokers do": Attack(
-        api_key=24,
+        api_key=ApiKey.ADD_PARTITIONS_TO_TXN,
         version=4,
         error=NOT_YOURS,
         values=lambda t: {
@@ -247,7 +272,7 @@ ATTACKS: Final[Mapping[str, Attack]] = {
         },
     ),
     "end its transaction": Attack(
-        api_key=26,
+        api_key=ApiKey.END_TXN,
         version=3,
         error=NOT_YOURS,
         values=lambda t: {
@@ -258,7 +283,7 @@ ATTACKS: Final[Mapping[str, Attack]] = {
         },
     ),
     "write transaction markers": Attack(
-        api_key=27,
+        api_key=ApiKey.WRITE_TXN_MARKERS,
         version=1,
         error=UNKNOWN,
         values=lambda t: {
@@ -273,30 +298,32 @@ ATTACKS: Final[Mapping[str, Attack]] = {
             ]
         },
     ),
-    "produce by name": Attack(api_key=0, version=9, error=UNKNOWN, values=lambda t: _produced(t, name=t.topic)),
+    "produce by name": Attack(
+        api_key=ApiKey.PRODUCE, version=9, error=UNKNOWN, values=lambda t: _produced(t, name=t.topic)
+    ),
     "produce by id": Attack(
-        api_key=0, version=13, error=UNKNOWN_ID, values=lambda t: _produced(t, topic_id=t.topic_id)
+        api_key=ApiKey.PRODUCE, version=13, error=UNKNOWN_ID, values=lambda t: _produced(t, topic_id=t.topic_id)
     ),
     "produce in its transaction": Attack(
-        api_key=0,
+        api_key=ApiKey.PRODUCE,
         version=9,
         error=NOT_YOURS,
         values=lambda t: {**_produced(t, name=t.other_topic), "transactional_id": t.transactional_id},
     ),
     "alter configs": Attack(
-        api_key=33,
+        api_key=ApiKey.ALTER_CONFIGS,
         version=2,
         error=UNKNOWN,
         values=lambda t: _resource(t, configs=[{"name": _TAKES, "value": "delete"}]),
     ),
     "alter configs, one by one": Attack(
-        api_key=44,
+        api_key=ApiKey.INCREMENTAL_ALTER_CONFIGS,
         version=1,
         error=UNKNOWN,
         values=lambda t: _resource(t, configs=[{"name": _TAKES, "config_operation": 0, "value": "delete"}]),
     ),
     "fence its writer": Attack(
-        api_key=22,
+        api_key=ApiKey.INIT_PRODUCER_ID,
         version=4,
         error=NOT_YOURS,
         values=lambda t: {
@@ -307,25 +334,28 @@ ATTACKS: Final[Mapping[str, Attack]] = {
         },
     ),
     "delete records": Attack(
-        api_key=21,
+        api_key=ApiKey.DELETE_RECORDS,
         version=2,
         error=UNKNOWN,
         values=lambda t: {**_topic(t, partitions=[{"partition_index": 0, "offset": -1}]), "timeout": _SOON},
     ),
     "delete by id": Attack(
-        api_key=20,
+        api_key=ApiKey.DELETE_TOPICS,
         version=6,
         error=UNKNOWN_ID,
         values=lambda t: {"topics": [{"name": None, "topic_id": t.topic_id}], "timeout": _SOON},
     ),
     "delete by name": Attack(
-        api_key=20,
+        api_key=ApiKey.DELETE_TOPICS,
         version=6,
         error=UNKNOWN,
         values=lambda t: {"topics": [{"name": t.topic, "topic_id": None}], "timeout": _SOON},
     ),
     "delete by name, older": Attack(
-        api_key=20, version=5, error=UNKNOWN, values=lambda t: {"topic_names": [t.topic], "timeout": _SOON}
+        api_key=ApiKey.DELETE_TOPICS,
+        version=5,
+        error=UNKNOWN,
+        values=lambda t: {"topic_names": [t.topic], "timeout": _SOON},
     ),
 }
 """All attacks, in an order in which each would succeed if it were not refused."""

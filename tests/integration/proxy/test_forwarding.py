@@ -15,6 +15,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]  # its types do not export it
 
+from kcoord.api_keys import ApiKey
 from kcoord.client.client import Client, Disconnected
 from kcoord.errors import ErrorCode
 from kcoord.testing.kafka import KafkaCluster
@@ -31,7 +32,6 @@ CLIENTS = ("confluent-kafka", "kafka-python", "aiokafka", "franz-go", "java")
 RECORDS = 3000
 SEED = 11
 DEADLINE = 120.0
-PRODUCE, FETCH, METADATA, FIND_COORDINATOR, API_VERSIONS, DESCRIBE_CLUSTER = 0, 1, 3, 10, 18, 60
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +63,7 @@ class Scene:
 
     def endpoints(self) -> dict[int, tuple[str, int]]:
         with self.through() as client:
-            return {each.node_id: (each.host, each.port) for each in client.ask(METADATA, 12, topics=()).brokers}
+            return {each.node_id: (each.host, each.port) for each in client.ask(ApiKey.METADATA, 12, topics=()).brokers}
 
 
 def _address(text: str) -> tuple[str, int]:
@@ -73,7 +73,7 @@ def _address(text: str) -> tuple[str, int]:
 
 def _leaders(address: str, topic: str) -> dict[int, int]:
     with Client(*_address(address)) as client:
-        (found,) = client.ask(METADATA, 12, topics=[{"name": topic}], allow_auto_topic_creation=False).topics
+        (found,) = client.ask(ApiKey.METADATA, 12, topics=[{"name": topic}], allow_auto_topic_creation=False).topics
     if found.error_code or any(each.error_code for each in found.partitions):
         return {}
     return {each.partition_index: each.leader_id for each in found.partitions}
@@ -133,21 +133,21 @@ def test_brokers_keep_their_ids_and_have_a_port_each(scene: Scene) -> None:
     endpoints = {node: (host, port + 1 + node) for node in (1, 2, 3)}
     with scene.through() as client, scene.direct() as straight:
         assert scene.endpoints() == endpoints
-        response = client.ask(DESCRIBE_CLUSTER, 1)
+        response = client.ask(ApiKey.DESCRIBE_CLUSTER, 1)
         assert {each.broker_id: (each.host, each.port) for each in response.brokers} == endpoints
-        assert response.cluster_id == straight.ask(DESCRIBE_CLUSTER, 1).cluster_id == scene.kafka.cluster_id
+        assert response.cluster_id == straight.ask(ApiKey.DESCRIBE_CLUSTER, 1).cluster_id == scene.kafka.cluster_id
 
 
 def test_coordinators_are_found_where_they_are(scene: Scene) -> None:
     groups = [f"group-{number}" for number in range(12)]
     with scene.through() as client, scene.direct() as straight:
-        until(lambda: not straight.ask(FIND_COORDINATOR, 3, key="g", key_type=0).error_code, "coordinators")
+        until(lambda: not straight.ask(ApiKey.FIND_COORDINATOR, 3, key="g", key_type=0).error_code, "coordinators")
 
         def found(asked: Client, version: int) -> dict[str, tuple[int, str, int]]:
             if version >= 4:
-                lines = asked.ask(FIND_COORDINATOR, version, key_type=0, coordinator_keys=groups).coordinators
+                lines = asked.ask(ApiKey.FIND_COORDINATOR, version, key_type=0, coordinator_keys=groups).coordinators
                 return {each.key: (each.node_id, each.host, each.port) for each in lines}
-            lines = {group: asked.ask(FIND_COORDINATOR, version, key_type=0, key=group) for group in groups}
+            lines = {group: asked.ask(ApiKey.FIND_COORDINATOR, version, key_type=0, key=group) for group in groups}
             return {group: (each.node_id, each.host, each.port) for group, each in lines.items()}
 
         endpoints = scene.endpoints()
@@ -159,16 +159,15 @@ def test_coordinators_are_found_where_they_are(scene: Scene) -> None:
 
 def test_only_versions_that_cannot_be_rewritten_are_not_told(scene: Scene) -> None:
     def versions_of(client: Client) -> dict[int, tuple[int, int]]:
-        answer = client.ask(API_VERSIONS, 4, client_software_name="kcoord", client_software_version="1")
+        answer = client.ask(ApiKey.API_VERSIONS, 4, client_software_name="kcoord", client_software_version="1")
         assert answer.error_code is ErrorCode.none
         return {each.api_key: (each.min_version, each.max_version) for each in answer.api_keys}
 
     with scene.through() as client, scene.direct() as straight:
         here, there = versions_of(client), versions_of(straight)
-    describe_quorum = 55
     assert here.keys() == there.keys()
-    assert {key for key in here if here[key] != there[key]} == {describe_quorum}
-    assert here[describe_quorum] == (0, 1)
+    assert {key for key in here if here[key] != there[key]} == {ApiKey.DESCRIBE_QUORUM}
+    assert here[ApiKey.DESCRIBE_QUORUM] == (0, 1)
 
 
 @pytest.mark.parametrize("version", [10, 12])
@@ -178,7 +177,7 @@ def test_a_producer_at_the_wrong_broker_is_shown_to_the_leader_here(scene: Scene
     leader = scene.leaders(topic)[0]
     with scene.through(leader % 3 + 1) as client:
         parts = [{"index": 0, "records": _empty_batch()}]
-        response = client.ask(PRODUCE, version, acks=1, topic_data=[{"name": topic, "partition_data": parts}])
+        response = client.ask(ApiKey.PRODUCE, version, acks=1, topic_data=[{"name": topic, "partition_data": parts}])
     assert response.responses[0].partition_responses[0].error_code is ErrorCode.not_leader_or_follower
     assert [(each.node_id, (each.host, each.port)) for each in response.node_endpoints] == [
         (leader, scene.endpoints()[leader])
@@ -191,10 +190,10 @@ def test_a_consumer_at_the_wrong_broker_is_never_shown_an_address_that_is_not_ou
     scene.topic(topic, partitions=1, replicas=1)
     leader = scene.leaders(topic)[0]
     with scene.through(leader % 3 + 1) as client:
-        (found,) = client.ask(METADATA, 12, topics=[{"name": topic}]).topics
+        (found,) = client.ask(ApiKey.METADATA, 12, topics=[{"name": topic}]).topics
         part = {"partition": 0, "current_leader_epoch": -1, "fetch_offset": 0, "partition_max_bytes": 1000}
         topics = [{"topic_id": found.topic_id, "partitions": [part]}]
-        response = client.ask(FETCH, version, session_epoch=-1, max_bytes=1000, topics=topics)
+        response = client.ask(ApiKey.FETCH, version, session_epoch=-1, max_bytes=1000, topics=topics)
     assert response.responses[0].partitions[0].error_code is ErrorCode.not_leader_or_follower
     assert response.responses[0].partitions[0].current_leader.leader_id == leader
     # Host names have the same length on both sides, so that the endpoints fit.
@@ -391,7 +390,7 @@ def test_a_broker_that_dies_and_comes_back_is_lost_and_found_by_clients(scene: S
     assert sorted(int(value) for value in delivered) == list(range(900))
     assert sorted(int(message.value() or b"-1") for message in read) == list(range(900))
     with scene.through(victim) as client:
-        assert not client.ask(METADATA, 12, topics=()).brokers[0].node_id < 0
+        assert not client.ask(ApiKey.METADATA, 12, topics=()).brokers[0].node_id < 0
     assert "Traceback" not in scene.proxy.log()
 
 
@@ -417,7 +416,7 @@ def test_clients_survive_a_proxy_that_is_killed_and_started_again(scene: Scene) 
 def test_garbage_ends_only_its_own_connection_and_one_line_says_so(scene: Scene) -> None:
     host, port = _address(scene.proxy.bootstrap)
     with scene.through() as good:
-        good.ask(METADATA, 12, topics=())
+        good.ask(ApiKey.METADATA, 12, topics=())
         all_garbage = (b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", b"\xff" * 100, bytes(12))
         before = scene.proxy.log().count("closed peer")
         for garbage in all_garbage:
@@ -425,7 +424,7 @@ def test_garbage_ends_only_its_own_connection_and_one_line_says_so(scene: Scene)
                 bad.sendall(garbage)
                 assert bad.recv(10) == b""
         until(lambda: scene.proxy.log().count("closed peer") == before + len(all_garbage), "the lines")
-        assert good.ask(METADATA, 12, topics=()).brokers
+        assert good.ask(ApiKey.METADATA, 12, topics=()).brokers
 
 
 def test_a_version_that_was_not_told_ends_the_connection(scene: Scene) -> None:

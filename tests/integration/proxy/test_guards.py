@@ -11,6 +11,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, Topi
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
+from kcoord.api_keys import ApiKey
 from kcoord.client.client import Client
 from kcoord.errors import ErrorCode
 from kcoord.testing.kafka import KafkaCluster
@@ -22,8 +23,7 @@ from tests.integration.support.warm_tool import WarmTools, warm_tools
 
 Factory = Callable[..., ProxyProcess]
 
-PRODUCE, FETCH, METADATA, OFFSET_FETCH, FIND_COORDINATOR, JOIN_GROUP, DESCRIBE_GROUPS = 0, 1, 3, 9, 10, 11, 15
-DESCRIBE_CONFIGS, INCREMENTAL_ALTER_CONFIGS, GROUP_SETTINGS = 32, 44, 32
+GROUP_SETTINGS = 32
 WAIT = 60.0
 
 
@@ -143,11 +143,11 @@ def test_producers_of_a_read_only_proxy_fail_for_good(read_only: ProxyProcess, t
 def test_a_producer_that_wants_no_answer_is_hung_up_on_and_others_are_not(read_only: ProxyProcess, topic: str) -> None:
     data = [{"name": topic, "partition_data": [{"index": 0, "records": b""}]}]
     with _client(read_only.bootstrap) as producer, _client(read_only.bootstrap) as other:
-        other.ask(METADATA, 12, topics=[])
-        producer.send(PRODUCE, 9, acks=0, timeout=1.0, topic_data=data)
+        other.ask(ApiKey.METADATA, 12, topics=[])
+        producer.send(ApiKey.PRODUCE, 9, acks=0, timeout=1.0, topic_data=data)
         with pytest.raises(OSError, match="closed"):
-            producer.receive(PRODUCE, 9)
-        other.ask(METADATA, 12, topics=[])
+            producer.receive(ApiKey.PRODUCE, 9)
+        other.ask(ApiKey.METADATA, 12, topics=[])
 
 
 def test_a_member_of_a_read_only_proxy_is_told_that_it_may_not_join(read_only: ProxyProcess, topic: str) -> None:
@@ -172,14 +172,14 @@ def test_asking_a_read_only_proxy_for_a_topic_does_not_make_it(
     asked = {"topics": [{"name": f"new-{tag}", "topic_id": None}], "allow_auto_topic_creation": True}
     with _client(read_only.bootstrap) as client, _client(kafka_cluster.bootstrap) as direct:
         for _ in range(2):
-            (topic,) = client.ask(METADATA, 12, **asked).topics
+            (topic,) = client.ask(ApiKey.METADATA, 12, **asked).topics
             assert topic.error_code is ErrorCode.unknown_topic_or_partition
-        assert f"new-{tag}" not in [topic.name for topic in direct.ask(METADATA, 12, topics=None).topics]
-        direct.ask(METADATA, 12, **asked)  # what the proxy did not forward to the broker
+        assert f"new-{tag}" not in [topic.name for topic in direct.ask(ApiKey.METADATA, 12, topics=None).topics]
+        direct.ask(ApiKey.METADATA, 12, **asked)  # what the proxy did not forward to the broker
         deadline = time.monotonic() + WAIT
-        while direct.ask(METADATA, 12, **asked).topics[0].error_code and time.monotonic() < deadline:
+        while direct.ask(ApiKey.METADATA, 12, **asked).topics[0].error_code and time.monotonic() < deadline:
             time.sleep(0.1)
-        assert not direct.ask(METADATA, 12, **asked).topics[0].error_code
+        assert not direct.ask(ApiKey.METADATA, 12, **asked).topics[0].error_code
 
 
 def test_what_reads_and_changes_something_all_the_same_does_not_pass_a_read_only_proxy(
@@ -189,9 +189,9 @@ def test_what_reads_and_changes_something_all_the_same_does_not_pass_a_read_only
     asked = {"max_wait": 0.1, "max_bytes": 1 << 20, "topics": [{"topic": topic, "partitions": partitions}]}
     with _client(read_only.bootstrap) as client:
         for replica_id, error in ((-1, ErrorCode.none), (1, ErrorCode.topic_authorization_failed)):
-            (answer,) = client.ask(FETCH, 11, replica_id=replica_id, session_epoch=-1, **asked).responses
+            (answer,) = client.ask(ApiKey.FETCH, 11, replica_id=replica_id, session_epoch=-1, **asked).responses
             assert [partition.error_code for partition in answer.partitions] == [error]
-        (sought,) = client.ask(FIND_COORDINATOR, 4, key_type=1, coordinator_keys=["t"]).coordinators
+        (sought,) = client.ask(ApiKey.FIND_COORDINATOR, 4, key_type=1, coordinator_keys=["t"]).coordinators
         assert sought.error_code is ErrorCode.transactional_id_authorization_failed
 
 
@@ -247,9 +247,9 @@ def test_denied_groups_are_refused_among_others_that_are_not(
         _commit(kafka_cluster.bootstrap, name, topic)
     groups = [{"group_id": name, "topics": None} for name in names]
     with _client(guarded.bootstrap) as client:
-        found = client.ask(FIND_COORDINATOR, 4, key_type=0, coordinator_keys=names).coordinators
-        fetched = client.ask(OFFSET_FETCH, 8, groups=groups).groups
-        described = client.ask(DESCRIBE_GROUPS, 5, groups=names).groups
+        found = client.ask(ApiKey.FIND_COORDINATOR, 4, key_type=0, coordinator_keys=names).coordinators
+        fetched = client.ask(ApiKey.OFFSET_FETCH, 8, groups=groups).groups
+        described = client.ask(ApiKey.DESCRIBE_GROUPS, 5, groups=names).groups
     for answers in (found, fetched, described):
         assert [each.error_code for each in answers] == [ErrorCode.none, ErrorCode.group_authorization_failed]
     assert [(each.key, each.node_id) for each in found] == [(names[0], found[0].node_id), (names[1], -1)]
@@ -291,14 +291,14 @@ def test_settings_of_denied_groups_are_neither_told_nor_changed_among_others_tha
     of_groups: list[dict[str, Any]] = [{"resource_type": GROUP_SETTINGS, "resource_name": name} for name in names]
     with _client(guarded.bootstrap) as client, _client(kafka_cluster.bootstrap) as direct:
         changing = [{**group, "configs": change} for group in of_groups]
-        changed = client.ask(INCREMENTAL_ALTER_CONFIGS, 1, resources=changing).responses
+        changed = client.ask(ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, resources=changing).responses
         asked = [{**group, "configuration_keys": [setting]} for group in of_groups]
-        described = client.ask(DESCRIBE_CONFIGS, 4, resources=asked).results
+        described = client.ask(ApiKey.DESCRIBE_CONFIGS, 4, resources=asked).results
         for answers in (changed, described):
             assert [each.error_code for each in answers] == [ErrorCode.none, ErrorCode.cluster_authorization_failed]
         has_arrived = time.monotonic() + WAIT
         while time.monotonic() < has_arrived:
-            results = direct.ask(DESCRIBE_CONFIGS, 4, resources=asked).results
+            results = direct.ask(ApiKey.DESCRIBE_CONFIGS, 4, resources=asked).results
             values = [each.value for result in results for each in result.configs]
             if values[0] == "50000":
                 break
@@ -370,7 +370,7 @@ def test_of_consumers_that_start_together_no_more_are_let_in_than_the_limit_says
                 message = consumer.poll(0.05)
                 if message is not None and (error := message.error()):
                     refused[consumer] = error.code()
-            (described,) = client.ask(DESCRIBE_GROUPS, 5, groups=[group]).groups
+            (described,) = client.ask(ApiKey.DESCRIBE_GROUPS, 5, groups=[group]).groups
             assert len(described.members) <= 2
             members = described.members if described.group_state == "Stable" else []
     for consumer in consumers:
@@ -433,7 +433,7 @@ def test_clients_that_are_held_up_by_the_rate_wait_and_are_let_in(
 def _join_with(client: Client, group: str, metadata: bytes) -> ErrorCode:
     protocols = [{"name": "range", "metadata": metadata}]
     timeouts = {"session_timeout": 10.0, "rebalance_timeout": 10.0}
-    answer = client.ask(JOIN_GROUP, 5, group_id=group, protocol_type="consumer", protocols=protocols, **timeouts)
+    answer = client.ask(ApiKey.JOIN_GROUP, 5, group_id=group, protocol_type="consumer", protocols=protocols, **timeouts)
     code: ErrorCode = answer.error_code
     return code
 
@@ -463,8 +463,8 @@ def test_guards_stand_before_groups_that_the_proxy_coordinates_itself(
     with kcoord_proxy_factory(kafka_cluster.bootstrap, *local, *options) as proxy:
         names = [f"open-{tag}", f"secret-{tag}"]
         with _client(proxy.bootstrap) as client:
-            found = client.ask(FIND_COORDINATOR, 4, key_type=0, coordinator_keys=names).coordinators
-            described = client.ask(DESCRIBE_GROUPS, 5, groups=names).groups
+            found = client.ask(ApiKey.FIND_COORDINATOR, 4, key_type=0, coordinator_keys=names).coordinators
+            described = client.ask(ApiKey.DESCRIBE_GROUPS, 5, groups=names).groups
         for answers in (found, described):
             assert [each.error_code for each in answers] == [ErrorCode.none, ErrorCode.group_authorization_failed]
         first, second = (_consumer(proxy.bootstrap, names[0]) for _ in range(2))

@@ -12,6 +12,7 @@ from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
+from kcoord.api_keys import ApiKey
 from kcoord.client.client import Client, Disconnected
 from kcoord.errors import ErrorCode
 from kcoord.testing.cluster import Cluster
@@ -19,11 +20,10 @@ from kcoord.testing.proxy import ProxyProcess
 from kcoord.testing.tools import JavaTools
 from tests.integration.conftest import SETTINGS
 from tests.integration.proxy.journal_attacks import ATTACKS, UNKNOWN, Target, forged_commit, outcome
-from tests.support.guest import OFFSET_COMMIT, OFFSET_FETCH, commit_errors, commit_fields
+from tests.support.guest import commit_errors, commit_fields
 
 WAIT: Final = 90.0
 LOCAL: Final = ("--coordinate", "local", *(f"--set={name}={value}" for name, value in SETTINGS.items()))
-METADATA: Final = 3
 
 
 class Scene(NamedTuple):
@@ -54,7 +54,7 @@ def _scene(kafka: Cluster, start: Callable[..., ProxyProcess]) -> Iterator[Scene
     commit_when_ready(proxy, name, 17)
     with client_of(kafka.bootstrap) as client:
         asked = [{"name": each, "topic_id": None} for each in (journal, name)]
-        ids = {each.name: each.topic_id for each in client.ask(METADATA, 12, topics=asked).topics}
+        ids = {each.name: each.topic_id for each in client.ask(ApiKey.METADATA, 12, topics=asked).topics}
     forged = forged_commit("g", name, ids[name], 99)
     target = Target(
         topic=journal,
@@ -100,12 +100,12 @@ def test_other_topics_of_the_same_request_are_served(scene: Scene) -> None:
     with client_of(scene.proxy.bootstrap) as client:
         partition = {"partition_index": 0, "timestamp": -1, "current_leader_epoch": -1}
         offsets = client.ask(
-            2, 7, replica_id=-1, topics=[{"name": each, "partitions": [partition]} for each in both]
+            ApiKey.LIST_OFFSETS, 7, replica_id=-1, topics=[{"name": each, "partitions": [partition]} for each in both]
         ).topics
-        metadata = client.ask(METADATA, 12, topics=[{"name": each, "topic_id": None} for each in both]).topics
+        metadata = client.ask(ApiKey.METADATA, 12, topics=[{"name": each, "topic_id": None} for each in both]).topics
         from_start = {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1 << 20, "current_leader_epoch": -1}
         asked = [{"topic": each, "partitions": [from_start]} for each in both]
-        fetched = client.ask(1, 12, max_bytes=1 << 20, topics=asked).responses
+        fetched = client.ask(ApiKey.FETCH, 12, max_bytes=1 << 20, topics=asked).responses
 
     assert {each.name: each.partitions[0].error_code for each in offsets} == {
         target.topic: UNKNOWN,
@@ -121,10 +121,23 @@ def test_other_topics_of_the_same_request_are_served(scene: Scene) -> None:
     }
 
 
-@pytest.mark.parametrize(("api_key", "version"), [(58, 0), (67, 0), (93, 0), (999, 0), (1, 99), (20, 99)])
+@pytest.mark.parametrize(
+    ("api_key", "version"),
+    [
+        (ApiKey.ENVELOPE, 0),
+        (ApiKey.ALLOCATE_PRODUCER_IDS, 0),
+        (93, 0),
+        (999, 0),
+        (ApiKey.FETCH, 99),
+        (ApiKey.DELETE_TOPICS, 99),
+    ],
+)
 def test_what_the_proxy_cannot_read_is_neither_offered_nor_passed(scene: Scene, api_key: int, version: int) -> None:
     with client_of(scene.proxy.bootstrap) as client:
-        offered = {each.api_key: range(each.min_version, each.max_version + 1) for each in client.ask(18, 3).api_keys}
+        offered = {
+            each.api_key: range(each.min_version, each.max_version + 1)
+            for each in client.ask(ApiKey.API_VERSIONS, 3).api_keys
+        }
         assert version not in offered.get(api_key, range(0))
         header = api_key.to_bytes(2) + version.to_bytes(2) + (5).to_bytes(4) + b"\xff\xff"
         body = header + scene.target.topic.encode()
@@ -192,7 +205,7 @@ def client_of(bootstrap: str) -> Client:
 
 def try_to_commit(proxy: ProxyProcess, topic: str, offset: int) -> set[Any]:
     with client_of(proxy.bootstrap) as client:
-        return commit_errors(client.ask(OFFSET_COMMIT, 8, **commit_fields("g", topic, {0: offset})))
+        return commit_errors(client.ask(ApiKey.OFFSET_COMMIT, 8, **commit_fields("g", topic, {0: offset})))
 
 
 def commit(proxy: ProxyProcess, topic: str, offset: int) -> None:
@@ -206,7 +219,7 @@ def commit_when_ready(proxy: ProxyProcess, topic: str, offset: int) -> None:
 def offset_of(proxy: ProxyProcess, topic: str) -> int | None:
     with client_of(proxy.bootstrap) as client:
         asked = [{"group_id": "g", "member_id": None, "member_epoch": -1, "topics": None}]
-        (group,) = client.ask(OFFSET_FETCH, 9, groups=asked, require_stable=False).groups
+        (group,) = client.ask(ApiKey.OFFSET_FETCH, 9, groups=asked, require_stable=False).groups
         found = {each.name: each.partitions[0].committed_offset for each in group.topics}
         return found.get(topic)
 

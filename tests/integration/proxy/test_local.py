@@ -21,6 +21,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
 from kcoord.admin.connecting.connection import ConnectionOptions, resolve_connection
+from kcoord.api_keys import ApiKey
 from kcoord.client.client import Client
 from kcoord.errors import ErrorCode
 from kcoord.proxy.local import kafka_writer
@@ -38,11 +39,6 @@ from tests.integration.conftest import SETTINGS
 from tests.integration.support.group_coordinator import CoordinatorView
 from tests.integration.support.group_member import Member
 from tests.support.guest import (
-    FIND_COORDINATOR,
-    HEARTBEAT,
-    LIST_GROUPS,
-    OFFSET_COMMIT,
-    OFFSET_FETCH,
     Guest,
     commit_errors,
     commit_fields,
@@ -138,9 +134,9 @@ def test_a_new_proxy_fences_the_old_one_which_goes_on_forwarding(
 
     assert commit_errors(try_to_commit(old.bootstrap, topic, topic, {0: 99})) == {ErrorCode.not_coordinator}
     with client_of(old.bootstrap) as client:
-        (found,) = client.ask(FIND_COORDINATOR, 4, key_type=0, coordinator_keys=[topic]).coordinators
+        (found,) = client.ask(ApiKey.FIND_COORDINATOR, 4, key_type=0, coordinator_keys=[topic]).coordinators
         assert found.error_code is ErrorCode.coordinator_not_available
-        (described,) = client.ask(3, 12, topics=[{"topic_id": None, "name": topic}]).topics
+        (described,) = client.ask(ApiKey.METADATA, 12, topics=[{"topic_id": None, "name": topic}]).topics
         assert len(described.partitions) == 6, "what is no group's passes as before"
     assert offsets_at(new.bootstrap, topic) == {(topic, 0): (17, 5, ""), (topic, 1): (4, 5, "")}
     assert old.log().count("fenced: another proxy writes the journal") == 1
@@ -199,7 +195,9 @@ def test_during_an_outage_commits_are_refused_for_now_and_what_was_acknowledged_
             while elsewhere.why_not_ready():  # noqa: ASYNC110 - there is no event for it
                 await asyncio.sleep(0.05)
             assert await offsets_of(Guest(elsewhere), topic) == {(topic, 0): (3, 5, "")}
-            beat = await Guest(elsewhere).ask(HEARTBEAT, 3, **member_fields(f"{topic}-members", member_id, generation))
+            beat = await Guest(elsewhere).ask(
+                ApiKey.HEARTBEAT, 3, **member_fields(f"{topic}-members", member_id, generation)
+            )
             assert beat.error_code is ErrorCode.none, "a member goes on in its generation"
 
     asyncio.run(scenario())
@@ -266,7 +264,7 @@ def test_a_writer_sees_who_has_written_since_and_reads_all_again_when_asked(kafk
 
 
 async def commit(guest: Guest, topic: str, offset: int) -> set[Any]:
-    return commit_errors(await guest.ask(OFFSET_COMMIT, 8, **commit_fields(topic, topic, {0: offset})))
+    return commit_errors(await guest.ask(ApiKey.OFFSET_COMMIT, 8, **commit_fields(topic, topic, {0: offset})))
 
 
 async def commit_until_done(guest: Guest, topic: str, offset: int) -> None:
@@ -353,13 +351,13 @@ def client_of(bootstrap: str) -> Client:
 
 def groups_of(bootstrap: str) -> set[str]:
     with client_of(bootstrap) as client:
-        return {group.group_id for group in client.ask(LIST_GROUPS, 4, states_filter=[]).groups}
+        return {group.group_id for group in client.ask(ApiKey.LIST_GROUPS, 4, states_filter=[]).groups}
 
 
 def try_to_commit(bootstrap: str, group: str, topic: str, offsets: dict[int, int]) -> Any:
     """Commits without a member. There is one broker, which coordinates."""
     with client_of(bootstrap) as client:
-        return client.ask(OFFSET_COMMIT, 8, **commit_fields(group, topic, offsets))
+        return client.ask(ApiKey.OFFSET_COMMIT, 8, **commit_fields(group, topic, offsets))
 
 
 def commit_at(bootstrap: str, group: str, topic: str, offsets: dict[int, int]) -> None:
@@ -369,7 +367,7 @@ def commit_at(bootstrap: str, group: str, topic: str, offsets: dict[int, int]) -
 def offsets_at(bootstrap: str, group: str) -> Offsets:
     asked = [{"group_id": group, "member_id": None, "member_epoch": -1, "topics": None}]
     with client_of(bootstrap) as client:
-        (answered,) = client.ask(OFFSET_FETCH, 9, groups=asked, require_stable=False).groups
+        (answered,) = client.ask(ApiKey.OFFSET_FETCH, 9, groups=asked, require_stable=False).groups
     assert not answered.error_code, answered
     return {
         (topic.name, each.partition_index): (each.committed_offset, each.committed_leader_epoch, each.metadata)

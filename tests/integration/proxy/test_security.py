@@ -12,6 +12,7 @@ import pytest
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
+from kcoord.api_keys import ApiKey
 from kcoord.client.client import Client
 from kcoord.client.connect_errors import CannotConnect, Disconnected
 from kcoord.client.kio_codec import KioCodec
@@ -26,7 +27,6 @@ from tests.integration.support.secure_kafka import PASSWORDS, SecureKafka, jaas
 from tests.support.certificates import authority, signed
 
 DEADLINE = 120.0
-METADATA, DESCRIBE_CLUSTER = 3, 60
 DOMAIN = "kafka.test"
 PASSWORD = "here-she-has-another"
 """The password of alice, if logins end at the proxy."""
@@ -142,11 +142,11 @@ def test_who_does_not_log_in_as_he_should_is_refused_and_nobody_else_is(ending: 
         with pytest.raises(CannotConnect, match="authentication failed"):
             client(PASSWORDS["alice"])  # the broker's, not the proxy's
         with Client(host, int(port), security=Security(tls=tls)) as early, pytest.raises((CannotConnect, Disconnected)):
-            early.ask(METADATA, 12, topics=())
+            early.ask(ApiKey.METADATA, 12, topics=())
         with socket.create_connection((host, int(port)), timeout=60) as plain:
             plain.sendall(b"\0\0\0\x0a\0\x12\0\0\0\0\0\1\xff\xff")  # no TLS
             plain.recv(100)
-        assert good.ask(DESCRIBE_CLUSTER, 1).brokers
+        assert good.ask(ApiKey.DESCRIBE_CLUSTER, 1).brokers
     until(lambda: all(f"why={why}" in ending.log() for why in ("credentials", "before-login", "not-tls")), "the lines")
     assert PASSWORD not in ending.log()
 
@@ -157,7 +157,7 @@ def test_a_second_login_is_no_matter_of_the_brokers(ending: ProxyProcess, folder
     tls = Tls(authorities=(folder / "authority.pem").read_text())
     host, _, port = ending.bootstrap.rpartition(":")
     with Client(host, int(port), security=Security(tls=tls, sasl=login)) as client, pytest.raises(Disconnected):
-        client.ask(17, 1, mechanism="SCRAM-SHA-512")
+        client.ask(ApiKey.SASL_HANDSHAKE, 1, mechanism="SCRAM-SHA-512")
 
 
 def test_certificates_are_shown_and_asked_for_on_both_sides(folder: Path, secure_kafka: SecureKafka) -> None:
@@ -193,10 +193,10 @@ def test_with_sni_brokers_have_names_and_one_port(folder: Path, secure_kafka: Se
 def ask_by_name(folder: Path, port: int, name: str) -> Any:
     """Requests Metadata from the broker with that SNI name."""
     context = ssl.create_default_context(cafile=str(folder / "authority.pem"))
-    asking = KioCodec(METADATA, 12)
+    asking = KioCodec(ApiKey.METADATA, 12)
     line = socket.create_connection(("127.0.0.1", port), timeout=60)
     with context.wrap_socket(line, server_hostname=name) as connection:
-        connection.sendall(asking.encode_request(RequestHeader(METADATA, 12, 1, "me"), {"topics": ()}))
+        connection.sendall(asking.encode_request(RequestHeader(ApiKey.METADATA, 12, 1, "me"), {"topics": ()}))
         received = b""
         while len(received) < 4 or len(received) < 4 + int.from_bytes(received[:4]):
             chunk = connection.recv(1 << 16)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from kcoord.api_keys import ApiKey
 from kcoord.client.client import Client
 from kcoord.client.scram import FEWEST_ITERATIONS
 from kcoord.client.secret import Secret
@@ -19,7 +20,6 @@ from kcoord.testing.embedded import EmbeddedCluster
 from kcoord.testing.kafka import KafkaCluster
 from tests.support.differential.difference import Differs, explain, in_any_order
 from tests.support.differential.pair import (
-    CREATE_TOPICS,
     Marker,
     Pair,
     Side,
@@ -87,7 +87,6 @@ _SETTINGS: Final = {
     "group.initial.rebalance.delay.ms": "0",
     "offsets.topic.num.partitions": "1",
 }  # Kafka's values in tests
-_LIST_GROUPS, _CREATE_ACLS = 16, 30
 _LITERAL, _PREFIXED, _DENY, _ALLOW = 3, 4, 2, 3
 _MODULE: Final = "org.apache.kafka.common.security.plain.PlainLoginModule required"
 _LOGINS: Final = " ".join(f'user_{user}="{user}-secret"' for user in USERS)
@@ -138,8 +137,8 @@ class ClusterPair:
         with _logged_in(self._kcoord, "root") as client:
             settings = server_settings(at_kafka) | reported_settings(client)
             # A topic that Kafka has and kcoord does not, and one that kcoord creates on demand.
-            client.ask(CREATE_TOPICS, 7, topics=[{"name": self._marker.topic, **ONE_PARTITION}])
-            client.ask(_LIST_GROUPS, 0)
+            client.ask(ApiKey.CREATE_TOPICS, 7, topics=[{"name": self._marker.topic, **ONE_PARTITION}])
+            client.ask(ApiKey.LIST_GROUPS, 0)
         self._namings = (
             Naming(port=self._kafka[1], cluster_id=cluster_id(at_kafka), server_settings=settings),
             Naming(port=self._kcoord[1], cluster_id=kcoord.cluster_id, server_settings=settings),
@@ -191,7 +190,7 @@ def _password(user: str) -> Secret:
 def _allow(admin: tuple[str, int], rules: tuple[Rule, ...]) -> None:
     with Client(*admin) as client:
         acls = [_acl(rule, operation) for rule in rules for operation in rule.operations]
-        results = client.ask(_CREATE_ACLS, 3, creations=acls).results
+        results = client.ask(ApiKey.CREATE_ACLS, 3, creations=acls).results
         assert {each.error_code for each in results} == {ErrorCode.none}
 
 

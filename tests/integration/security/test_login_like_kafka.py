@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from kcoord.api_keys import ApiKey
 from kcoord.client import scram
 from kcoord.client.client import Client, Disconnected
 from kcoord.client.kio_codec import build_entity
@@ -25,7 +26,6 @@ from kcoord.security.users import editing_users
 from kcoord.testing.embedded import EmbeddedCluster
 from tests.integration.support.secure_kafka import PASSWORDS, SecureKafka
 
-HANDSHAKE, VERSIONS, AUTHENTICATE, METADATA = 17, 18, 36, 3
 MECHANISM = "SCRAM-SHA-512"
 FIRST = scram.ClientFirst(username="alice", nonce="a-nonce-of-the-client")
 
@@ -79,9 +79,9 @@ def log_in(password: str = PASSWORDS["alice"], *, spoiled: Callable[[str], str] 
     """Sends both messages of SCRAM; the second one may be corrupted."""
 
     def step(client: Client) -> str:
-        challenge = client.ask(AUTHENTICATE, 2, auth_bytes=FIRST.text().encode())
+        challenge = client.ask(ApiKey.SASL_AUTHENTICATE, 2, auth_bytes=FIRST.text().encode())
         final, expected = scram.answer_challenge(MECHANISM, FIRST, password, challenge.auth_bytes.decode())
-        answer = client.ask(AUTHENTICATE, 2, auth_bytes=spoiled(final.text()).encode())
+        answer = client.ask(ApiKey.SASL_AUTHENTICATE, 2, auth_bytes=spoiled(final.text()).encode())
         proof = scram.ServerFinal.parse(answer.auth_bytes.decode()).signature if answer.auth_bytes else None
         return f"{answer.error_code.name} {proof == expected}"
 
@@ -102,20 +102,20 @@ def log_in_raw(password: str = PASSWORDS["alice"]) -> Step:
     return step
 
 
-shake = ask(HANDSHAKE, 1, mechanism=MECHANISM)
-versions = ask(VERSIONS, 3, client_software_name="test", client_software_version="1")
-metadata = ask(METADATA, 12, topics=[])
+shake = ask(ApiKey.SASL_HANDSHAKE, 1, mechanism=MECHANISM)
+versions = ask(ApiKey.API_VERSIONS, 3, client_software_name="test", client_software_version="1")
+metadata = ask(ApiKey.METADATA, 12, topics=[])
 
 
 def first(text: str) -> Step:
-    return ask(AUTHENTICATE, 2, auth_bytes=text.encode())
+    return ask(ApiKey.SASL_AUTHENTICATE, 2, auth_bytes=text.encode())
 
 
 SEQUENCES: dict[str, Sequence[Step]] = {
     "a login as it should be": [versions, shake, log_in(), metadata],
     "a login without asking for versions": [shake, log_in(), metadata],
-    "a raw login": [ask(HANDSHAKE, 0, mechanism=MECHANISM), log_in_raw(), metadata],
-    "a raw login that fails": [ask(HANDSHAKE, 0, mechanism=MECHANISM), log_in_raw("wrong")],
+    "a raw login": [ask(ApiKey.SASL_HANDSHAKE, 0, mechanism=MECHANISM), log_in_raw(), metadata],
+    "a raw login that fails": [ask(ApiKey.SASL_HANDSHAKE, 0, mechanism=MECHANISM), log_in_raw("wrong")],
     "a wrong password": [shake, log_in("wrong"), metadata],
     "another nonce": [shake, log_in(spoiled=lambda text: text.replace(",r=a-", ",r=b-"))],
     "no proof": [shake, log_in(spoiled=lambda text: text.partition(",p=")[0])],
@@ -127,17 +127,22 @@ SEQUENCES: dict[str, Sequence[Step]] = {
     "metadata before the login": [metadata],
     "metadata after versions": [versions, metadata],
     "a login without a handshake": [first(FIRST.text())],
-    "another mechanism": [ask(HANDSHAKE, 1, mechanism="PLAIN"), shake],
-    "no mechanism": [ask(HANDSHAKE, 1, mechanism="")],
+    "another mechanism": [ask(ApiKey.SASL_HANDSHAKE, 1, mechanism="PLAIN"), shake],
+    "no mechanism": [ask(ApiKey.SASL_HANDSHAKE, 1, mechanism="")],
     "two handshakes": [shake, shake],
-    "a handshake and a message after the login": [shake, log_in(), ask(AUTHENTICATE, 2, auth_bytes=b""), metadata],
+    "a handshake and a message after the login": [
+        shake,
+        log_in(),
+        ask(ApiKey.SASL_AUTHENTICATE, 2, auth_bytes=b""),
+        metadata,
+    ],
     "versions that are too new, then others": [send(b"\0\x12\0\x63\0\0\0\1\xff\xff\0"), versions, shake, log_in()],
     "an api that does not exist": [send(struct.pack(">hhih", 9999, 0, 1, -1))],
-    "a handshake that is too new": [send(struct.pack(">hhih", HANDSHAKE, 2, 1, -1))],
-    "a message that is too new": [shake, send(struct.pack(">hhih", AUTHENTICATE, 3, 1, -1))],
+    "a handshake that is too new": [send(struct.pack(">hhih", ApiKey.SASL_HANDSHAKE, 2, 1, -1))],
+    "a message that is too new": [shake, send(struct.pack(">hhih", ApiKey.SASL_AUTHENTICATE, 3, 1, -1))],
     "a frame without a header": [send(b"\0")],
     "an empty frame": [send(b"")],
-    "a handshake that ends too early": [send(struct.pack(">hhihh", HANDSHAKE, 1, 1, -1, 99))],
+    "a handshake that ends too early": [send(struct.pack(">hhihh", ApiKey.SASL_HANDSHAKE, 1, 1, -1, 99))],
     "a frame that is too long": [claim(524_289)],
     "a negative length": [claim(-1)],
     "half of a gigabyte after the handshake": [shake, claim(1 << 29)],
@@ -162,12 +167,14 @@ def test_kcoord_answers_as_kafka_does(addresses: list[tuple[str, int]], name: st
 
 
 def test_sasl_is_announced_in_the_same_versions(addresses: list[tuple[str, int]]) -> None:
-    header = RequestHeader(api_key=VERSIONS, api_version=3, correlation_id=1, client_id="test")
-    asked = encode_request(header, build_entity(request_type(VERSIONS, 3), {"client_software_name": "test"}))
+    header = RequestHeader(api_key=ApiKey.API_VERSIONS, api_version=3, correlation_id=1, client_id="test")
+    asked = encode_request(header, build_entity(request_type(ApiKey.API_VERSIONS, 3), {"client_software_name": "test"}))
     ranges = []
     for address in addresses:
         with Client(*address, timeout=60) as client:
             client.send_bytes(asked)
-            _, response = decode_response(client.receive_frame(), VERSIONS, 3)
-        ranges.append({each for each in response.api_keys if each.api_key in (HANDSHAKE, AUTHENTICATE)})
+            _, response = decode_response(client.receive_frame(), ApiKey.API_VERSIONS, 3)
+        ranges.append(
+            {each for each in response.api_keys if each.api_key in (ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE)}
+        )
     assert ranges[0] == ranges[1]

@@ -11,6 +11,7 @@ from typing import Any, Final
 import pytest
 
 from kcoord.api.table import SERVED
+from kcoord.api_keys import ApiKey
 from tests.integration.security.rules_clusters import (
     ONE_PARTITION,
     TOPICS,
@@ -20,28 +21,12 @@ from tests.integration.security.rules_clusters import (
     rules_clusters,
 )
 from tests.support.differential.pair import (
-    CREATE_PARTITIONS,
-    CREATE_TOPICS,
-    DELETE_RECORDS,
-    DELETE_TOPICS,
-    DESCRIBE_CLUSTER,
-    DESCRIBE_CONFIGS,
-    FETCH,
-    FIND_COORDINATOR,
-    INCREMENTAL_ALTER_CONFIGS,
-    INIT_PRODUCER_ID,
-    LIST_OFFSETS,
-    METADATA,
-    OFFSET_FOR_LEADER_EPOCH,
-    PRODUCE,
     session_id,
     topic_id,
     unknown_id,
 )
 from tests.support.differential.samples import batch, fetch, fetched, forgotten, offsets_asked, produced
 
-OFFSET_COMMIT, OFFSET_FETCH, JOIN_GROUP, HEARTBEAT, LEAVE_GROUP, SYNC_GROUP = 8, 9, 11, 12, 13, 14
-DESCRIBE_GROUPS, LIST_GROUPS, DELETE_GROUPS, OFFSET_DELETE = 15, 16, 42, 47
 TOPIC, BROKER, GROUP = 2, 4, 32
 ASKED_FOR: Final = (*TOPICS, "absent")
 Versions = Callable[[int], Sequence[int]]
@@ -54,7 +39,7 @@ def clusters(java_tools: object, tmp_path_factory: pytest.TempPathFactory) -> It
     with rules_clusters(tmp_path_factory.mktemp("rules")) as clusters:
         clusters.admin.create(*TOPICS, partitions=2)
         clusters.admin.create(*(f"doomed-{user}" for user in USERS), *(f"numbered-{user}" for user in USERS))
-        clusters.admin.ask(PRODUCE, 9, acks=1, topic_data=[produced(topic, {0: batch(3)}) for topic in TOPICS])
+        clusters.admin.ask(ApiKey.PRODUCE, 9, acks=1, topic_data=[produced(topic, {0: batch(3)}) for topic in TOPICS])
         yield clusters
 
 
@@ -95,7 +80,7 @@ def committed(topic: str, offset: int = 2) -> dict[str, Any]:
 
 def commit(pair: UserPair, version: int, group: str, *topics: str) -> Any:
     values = {"group_id": group, "member_id": "", "generation_id_or_member_epoch": -1}
-    return pair.ask(OFFSET_COMMIT, version, **values, topics=[committed(topic) for topic in topics or TOPICS])
+    return pair.ask(ApiKey.OFFSET_COMMIT, version, **values, topics=[committed(topic) for topic in topics or TOPICS])
 
 
 def asked(*topics: str) -> list[dict[str, Any]]:
@@ -106,124 +91,130 @@ def test_members_are_let_do_the_same(pair: UserPair, versions: Versions) -> None
     for group in GROUPS:
         unknown = {"group_id": group, "member_id": "nobody", "generation_id": 3}
         joining = {"protocol_type": "consumer", "protocols": [{"name": "range", "metadata": b""}]}
-        for version in versions(JOIN_GROUP):
-            pair.ask(JOIN_GROUP, version, **unknown, **joining)
-        for version in versions(SYNC_GROUP):
-            pair.ask(SYNC_GROUP, version, **unknown, protocol_type="consumer", protocol_name="range")
-            pair.ask(SYNC_GROUP, version, **unknown, protocol_type="consumer", protocol_name=None)
-        for version in versions(HEARTBEAT):
-            pair.ask(HEARTBEAT, version, **unknown)
-        for version in versions(LEAVE_GROUP):
-            pair.ask(LEAVE_GROUP, version, **unknown, members=[{"member_id": "nobody"}])
+        for version in versions(ApiKey.JOIN_GROUP):
+            pair.ask(ApiKey.JOIN_GROUP, version, **unknown, **joining)
+        for version in versions(ApiKey.SYNC_GROUP):
+            pair.ask(ApiKey.SYNC_GROUP, version, **unknown, protocol_type="consumer", protocol_name="range")
+            pair.ask(ApiKey.SYNC_GROUP, version, **unknown, protocol_type="consumer", protocol_name=None)
+        for version in versions(ApiKey.HEARTBEAT):
+            pair.ask(ApiKey.HEARTBEAT, version, **unknown)
+        for version in versions(ApiKey.LEAVE_GROUP):
+            pair.ask(ApiKey.LEAVE_GROUP, version, **unknown, members=[{"member_id": "nobody"}])
 
 
 @pytest.mark.usefixtures("commits")
 def test_offsets_of_groups_are_open_to_the_same(pair: UserPair, versions: Versions) -> None:
-    for version in versions(OFFSET_COMMIT):
+    for version in versions(ApiKey.OFFSET_COMMIT):
         for group in GROUPS[:2]:
             commit(pair, version, group, *ASKED_FOR)
             commit(pair, version, group, "orders")
             commit(pair, version, group, "hidden")
-    for version in versions(OFFSET_FETCH):
+    for version in versions(ApiKey.OFFSET_FETCH):
         for group in GROUPS if version < 8 else ():
-            pair.ask(OFFSET_FETCH, version, group_id=group, topics=asked(*ASKED_FOR))
+            pair.ask(ApiKey.OFFSET_FETCH, version, group_id=group, topics=asked(*ASKED_FOR))
             if version >= 2:
-                pair.ask(OFFSET_FETCH, version, group_id=group, topics=None)
+                pair.ask(ApiKey.OFFSET_FETCH, version, group_id=group, topics=None)
         if version >= 8:
             some = [{"group_id": group, "topics": asked(*ASKED_FOR)} for group in GROUPS]
-            pair.ask(OFFSET_FETCH, version, groups=[*some, *({"group_id": group, "topics": None} for group in GROUPS)])
+            pair.ask(
+                ApiKey.OFFSET_FETCH, version, groups=[*some, *({"group_id": group, "topics": None} for group in GROUPS)]
+            )
     for group in GROUPS:
         doomed = [{"name": topic, "partitions": [{"partition_index": 0}]} for topic in ASKED_FOR]
-        pair.ask(OFFSET_DELETE, 0, group_id=group, topics=doomed)
+        pair.ask(ApiKey.OFFSET_DELETE, 0, group_id=group, topics=doomed)
 
 
 @pytest.mark.usefixtures("commits")
 def test_groups_are_shown_and_deleted_for_the_same(pair: UserPair, user: str, versions: Versions) -> None:
-    for version in versions(DESCRIBE_GROUPS):
+    for version in versions(ApiKey.DESCRIBE_GROUPS):
         for wants_operations in (False, True):
-            pair.ask(DESCRIBE_GROUPS, version, groups=list(GROUPS), include_authorized_operations=wants_operations)
-    for version in versions(LIST_GROUPS):
-        pair.ask(LIST_GROUPS, version)
-    for version in versions(FIND_COORDINATOR):
+            pair.ask(
+                ApiKey.DESCRIBE_GROUPS, version, groups=list(GROUPS), include_authorized_operations=wants_operations
+            )
+    for version in versions(ApiKey.LIST_GROUPS):
+        pair.ask(ApiKey.LIST_GROUPS, version)
+    for version in versions(ApiKey.FIND_COORDINATOR):
         for group in GROUPS if version < 4 else ():
-            pair.ask(FIND_COORDINATOR, version, key=group, key_type=0)
+            pair.ask(ApiKey.FIND_COORDINATOR, version, key=group, key_type=0)
         if version >= 4:
-            pair.ask(FIND_COORDINATOR, version, coordinator_keys=[*GROUPS, "shop"], key_type=0)
-    for version in versions(DELETE_GROUPS):
-        pair.ask(DELETE_GROUPS, version, groups_names=[f"old-{user}", "elsewhere", "nothing", "nothing"])
+            pair.ask(ApiKey.FIND_COORDINATOR, version, coordinator_keys=[*GROUPS, "shop"], key_type=0)
+    for version in versions(ApiKey.DELETE_GROUPS):
+        pair.ask(ApiKey.DELETE_GROUPS, version, groups_names=[f"old-{user}", "elsewhere", "nothing", "nothing"])
 
 
 def test_records_are_open_to_the_same(pair: UserPair, user: str, versions: Versions) -> None:
-    for version in versions(PRODUCE):
-        pair.ask(PRODUCE, version, acks=1, topic_data=[produced(topic, {0: batch(1)}) for topic in ASKED_FOR])
-        pair.ask(PRODUCE, version, acks=-1, topic_data=[produced("hidden", {0: batch(1), 9: batch(1)})])
+    for version in versions(ApiKey.PRODUCE):
+        pair.ask(ApiKey.PRODUCE, version, acks=1, topic_data=[produced(topic, {0: batch(1)}) for topic in ASKED_FOR])
+        pair.ask(ApiKey.PRODUCE, version, acks=-1, topic_data=[produced("hidden", {0: batch(1), 9: batch(1)})])
     everything = [fetched(topic, {0: 0, 9: 0}) for topic in ASKED_FOR]
-    for version in versions(FETCH):
-        pair.ask(FETCH, version, **fetch(*everything))
-    for version in versions(LIST_OFFSETS):
-        pair.ask(LIST_OFFSETS, version, replica_id=-1, topics=[offsets_asked(topic, [-1, -2]) for topic in ASKED_FOR])
-    for version in versions(OFFSET_FOR_LEADER_EPOCH):
+    for version in versions(ApiKey.FETCH):
+        pair.ask(ApiKey.FETCH, version, **fetch(*everything))
+    for version in versions(ApiKey.LIST_OFFSETS):
+        pair.ask(
+            ApiKey.LIST_OFFSETS, version, replica_id=-1, topics=[offsets_asked(topic, [-1, -2]) for topic in ASKED_FOR]
+        )
+    for version in versions(ApiKey.OFFSET_FOR_LEADER_EPOCH):
         lines = [{"partition": index, "current_leader_epoch": -1, "leader_epoch": 0} for index in (0, 9)]
         topics = [{"topic": topic, "partitions": lines} for topic in ASKED_FOR]
-        pair.ask(OFFSET_FOR_LEADER_EPOCH, version, replica_id=-1, topics=topics)
-    for version in versions(DELETE_RECORDS):
+        pair.ask(ApiKey.OFFSET_FOR_LEADER_EPOCH, version, replica_id=-1, topics=topics)
+    for version in versions(ApiKey.DELETE_RECORDS):
         lines = [{"partition_index": index, "offset": 0} for index in (0, 9)]
-        pair.ask(DELETE_RECORDS, version, topics=[{"name": topic, "partitions": lines} for topic in ASKED_FOR])
-    for version in versions(INIT_PRODUCER_ID):
-        pair.ask(INIT_PRODUCER_ID, version, transactional_id=None, producer_id=-1, producer_epoch=-1)
+        pair.ask(ApiKey.DELETE_RECORDS, version, topics=[{"name": topic, "partitions": lines} for topic in ASKED_FOR])
+    for version in versions(ApiKey.INIT_PRODUCER_ID):
+        pair.ask(ApiKey.INIT_PRODUCER_ID, version, transactional_id=None, producer_id=-1, producer_epoch=-1)
         if user != "root":  # kcoord has no transactions, and refuses all of them like those that are not allowed
-            pair.ask(INIT_PRODUCER_ID, version, transactional_id="shop", producer_id=-1, producer_epoch=-1)
+            pair.ask(ApiKey.INIT_PRODUCER_ID, version, transactional_id="shop", producer_id=-1, producer_epoch=-1)
 
 
 def test_a_fetch_session_tells_each_time_what_may_not_be_read(pair: UserPair) -> None:
     for version in (7, 12, 13, 18) if ASKS_IN_ALL else (12, 18):  # by names and by ids
         opening = fetch(*(fetched(topic, {0: 0}) for topic in ("hidden", "orders")), session_epoch=0)
-        pair.ask(FETCH, version, **opening)
+        pair.ask(ApiKey.FETCH, version, **opening)
         following = fetch(session_id=session_id(), session_epoch=1)
-        pair.ask(FETCH, version, **following)
+        pair.ask(ApiKey.FETCH, version, **following)
         changing = fetch(fetched("open", {0: 1}), session_id=session_id(), session_epoch=2)
-        pair.ask(FETCH, version, **changing, forgotten_topics_data=[forgotten("hidden", [0])])
+        pair.ask(ApiKey.FETCH, version, **changing, forgotten_topics_data=[forgotten("hidden", [0])])
 
 
 def test_topics_and_the_cluster_are_shown_to_the_same(
     pair: UserPair, clusters: ClusterPair, user: str, versions: Versions
 ) -> None:
-    for version in versions(METADATA):
+    for version in versions(ApiKey.METADATA):
         flags = {
             "include_cluster_authorized_operations": True,
             "include_topic_authorized_operations": True,
             "allow_auto_topic_creation": False,
         }
-        pair.ask(METADATA, version, topics=[] if version == 0 else None, **flags)
+        pair.ask(ApiKey.METADATA, version, topics=[] if version == 0 else None, **flags)
         names = [*TOPICS, "new-absent", "new bad name", "__consumer_offsets"] if version >= 4 else TOPICS
-        pair.ask(METADATA, version, topics=[{"name": name, "topic_id": None} for name in names], **flags)
+        pair.ask(ApiKey.METADATA, version, topics=[{"name": name, "topic_id": None} for name in names], **flags)
         if version >= 12:
             ids = [{"name": None, "topic_id": topic_id(topic)} for topic in TOPICS]
             unknown = {"name": None, "topic_id": unknown_id}
-            pair.ask(METADATA, version, topics=[*ids, unknown], allow_auto_topic_creation=False)
+            pair.ask(ApiKey.METADATA, version, topics=[*ids, unknown], allow_auto_topic_creation=False)
     for name in (f"new-auto-{user}", f"auto-{user}"):
-        (line,) = pair.ask(METADATA, 12, topics=[{"name": name}], allow_auto_topic_creation=True)["topics"]
+        (line,) = pair.ask(ApiKey.METADATA, 12, topics=[{"name": name}], allow_auto_topic_creation=True)["topics"]
         if line["error_code"] == "unknown_topic_or_partition":
             clusters.admin.wait_for_topic(name)
-    for version in versions(DESCRIBE_CLUSTER):
+    for version in versions(ApiKey.DESCRIBE_CLUSTER):
         for wants_operations in (False, True):
-            pair.ask(DESCRIBE_CLUSTER, version, include_cluster_authorized_operations=wants_operations)
+            pair.ask(ApiKey.DESCRIBE_CLUSTER, version, include_cluster_authorized_operations=wants_operations)
 
 
 def test_topics_are_made_grown_and_deleted_by_the_same(pair: UserPair, user: str, versions: Versions) -> None:
     names = (f"new-{user}", "orders", "hidden", "new-twice", "new-twice", "new bad name", "__cluster_metadata")
     new = [{"name": name, **ONE_PARTITION} for name in names]
-    for version in versions(CREATE_TOPICS):
-        pair.ask(CREATE_TOPICS, version, topics=new, validate_only=True)
-    pair.ask(CREATE_TOPICS, 7, topics=new[:1])
+    for version in versions(ApiKey.CREATE_TOPICS):
+        pair.ask(ApiKey.CREATE_TOPICS, version, topics=new, validate_only=True)
+    pair.ask(ApiKey.CREATE_TOPICS, 7, topics=new[:1])
     growths = [{"name": name, "count": 9, "assignments": None} for name in (*ASKED_FOR, "open", "absent")]
-    for version in versions(CREATE_PARTITIONS):
-        pair.ask(CREATE_PARTITIONS, version, topics=growths, validate_only=True)
+    for version in versions(ApiKey.CREATE_PARTITIONS):
+        pair.ask(ApiKey.CREATE_PARTITIONS, version, topics=growths, validate_only=True)
     for version in range(1, 6) if ASKS_IN_ALL else (5,):  # by names alone
-        pair.ask(DELETE_TOPICS, version, topic_names=["hidden-absent", "absent", "absent-2", "absent-2"])
+        pair.ask(ApiKey.DELETE_TOPICS, version, topic_names=["hidden-absent", "absent", "absent-2", "absent-2"])
     doomed: list[dict[str, Any]] = [{"name": name, "topic_id": None} for name in (f"doomed-{user}", "absent")]
     doomed += [{"name": None, "topic_id": topic_id(name)} for name in (f"numbered-{user}", "absent")]
-    pair.ask(DELETE_TOPICS, 6, topics=[*doomed, {"name": "both", "topic_id": unknown_id}])
+    pair.ask(ApiKey.DELETE_TOPICS, 6, topics=[*doomed, {"name": "both", "topic_id": unknown_id}])
 
 
 def test_settings_are_shown_and_altered_for_the_same(pair: UserPair, user: str, versions: Versions) -> None:
@@ -231,8 +222,8 @@ def test_settings_are_shown_and_altered_for_the_same(pair: UserPair, user: str, 
     broker = {"resource_type": BROKER, "resource_name": "1", "configuration_keys": ["num.partitions"]}
     group: dict[str, Any] = {"resource_type": GROUP, "resource_name": "shop"}
     has_groups = user in ("family", "banned", "root")  # users who may describe group settings get an empty list
-    for version in versions(DESCRIBE_CONFIGS):
-        pair.ask(DESCRIBE_CONFIGS, version, resources=[*topics, broker, *([] if has_groups else [group])])
+    for version in versions(ApiKey.DESCRIBE_CONFIGS):
+        pair.ask(ApiKey.DESCRIBE_CONFIGS, version, resources=[*topics, broker, *([] if has_groups else [group])])
     change: dict[str, Any] = {"name": "retention.ms", "config_operation": 0, "value": "1000"}
     altered: list[dict[str, Any]] = [{**topic, "configs": [change]} for topic in topics]
     altered += [{"resource_type": TOPIC, "resource_name": "twice", "configs": [change, change]}]
@@ -243,13 +234,13 @@ def test_settings_are_shown_and_altered_for_the_same(pair: UserPair, user: str, 
         altered += [
             {"resource_type": BROKER, "resource_name": "1", "configs": [{**change, "name": "log.retention.ms"}]}
         ]
-    for version in versions(INCREMENTAL_ALTER_CONFIGS):
-        pair.ask(INCREMENTAL_ALTER_CONFIGS, version, resources=altered, validate_only=True)
+    for version in versions(ApiKey.INCREMENTAL_ALTER_CONFIGS):
+        pair.ask(ApiKey.INCREMENTAL_ALTER_CONFIGS, version, resources=altered, validate_only=True)
 
 
 def test_a_produce_without_an_answer_to_what_may_not_be_written_ends_the_connection(clusters: ClusterPair) -> None:
     pair = clusters.pair("reader")
     for side in (pair.kafka, pair.kcoord):
         values = side.resolved({"acks": 0, "topic_data": [produced("orders", {0: batch(1)})]})
-        side.client.send(PRODUCE, 9, **values)
-        assert side.raw(METADATA, 9, {"topics": []}) == "<the server hung up>"
+        side.client.send(ApiKey.PRODUCE, 9, **values)
+        assert side.raw(ApiKey.METADATA, 9, {"topics": []}) == "<the server hung up>"

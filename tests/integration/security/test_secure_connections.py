@@ -16,11 +16,12 @@ from kcoord.admin.connecting.connection import (
     resolve_connection,
 )
 from kcoord.admin.connecting.oauth import unsecured
+from kcoord.api_keys import ApiKey
 from kcoord.client.client import Client
 from tests.integration.security.java_settings import connected_by_java
 from tests.integration.support.secure_kafka import KINDS, PASSWORDS, SecureKafka
 
-METADATA = (3, 12)
+METADATA = (ApiKey.METADATA, 12)
 ACCEPTED = [kind for kind in KINDS if kind not in ("expired", "elsewhere")]
 main: Any = import_module("kcoord.commands.main").main
 
@@ -39,7 +40,7 @@ def cluster_id(wanted: Connection) -> str:
     """Connects as a command does: requests versions first, then metadata."""
     host, port = host_and_port(wanted.bootstrap[0])
     with Client(host, port, security=wanted.security, timeout=wanted.request_timeout) as client:
-        client.ask(18, 3, client_software_name="kcoord", client_software_version="0")
+        client.ask(ApiKey.API_VERSIONS, 3, client_software_name="kcoord", client_software_version="0")
         return str(client.ask(*METADATA, topics=()).cluster_id)
 
 

@@ -4,13 +4,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 from uuid import UUID
 
+from kcoord.api_keys import ApiKey
 from kcoord.client.client import Client
 from kcoord.errors import ErrorCode
 from tests.support.differential.difference import Differs, explain_answers
 from tests.support.differential.pair import cluster_id, wait_until
 from tests.support.differential.plain import Naming, Plain, plain
-
-OFFSET_FETCH, FIND_COORDINATOR, DESCRIBE_GROUPS, LIST_GROUPS = 9, 10, 15, 16
 
 _FILTERS: Final[Sequence[dict[str, list[str]]]] = [
     {"states_filter": [], "types_filter": []},
@@ -36,7 +35,7 @@ def wait_for_groups(bootstrap: str, group_ids: Sequence[str]) -> None:
     with Client(*address_of(bootstrap)) as client:
 
         def are_read() -> bool:
-            answer = client.ask(OFFSET_FETCH, 8, groups=asked)
+            answer = client.ask(ApiKey.OFFSET_FETCH, 8, groups=asked)
             return all(group.error_code not in _NOT_YET for group in answer.groups)
 
         wait_until(are_read, timeout=60)
@@ -53,19 +52,21 @@ def answers(bootstrap: str, group_ids: Sequence[str], topics: Mapping[str, UUID]
     found: dict[str, Any] = {}
     with Client(*address) as client:
         for filters in _FILTERS:
-            found[f"ListGroups 5 {filters}"] = client.ask(LIST_GROUPS, 5, **filters)
+            found[f"ListGroups 5 {filters}"] = client.ask(ApiKey.LIST_GROUPS, 5, **filters)
         for version in (0, 6):
             found[f"DescribeGroups {version}"] = client.ask(
-                DESCRIBE_GROUPS, version, groups=list(group_ids), include_authorized_operations=True
+                ApiKey.DESCRIBE_GROUPS, version, groups=list(group_ids), include_authorized_operations=True
             )
-        found["FindCoordinator 6"] = client.ask(FIND_COORDINATOR, 6, key_type=0, coordinator_keys=list(group_ids))
+        found["FindCoordinator 6"] = client.ask(
+            ApiKey.FIND_COORDINATOR, 6, key_type=0, coordinator_keys=list(group_ids)
+        )
         for version in (8, 9, 10):
             for what, lines in (("all", None), ("named", _lines(topics))):
                 groups = [{"group_id": group_id, "topics": lines} for group_id in group_ids]
-                found[f"OffsetFetch {version} {what}"] = client.ask(OFFSET_FETCH, version, groups=groups)
+                found[f"OffsetFetch {version} {what}"] = client.ask(ApiKey.OFFSET_FETCH, version, groups=groups)
         for group_id in group_ids:
             for version in (1, 7):
-                answer = client.ask(OFFSET_FETCH, version, group_id=group_id, topics=_lines(topics))
+                answer = client.ask(ApiKey.OFFSET_FETCH, version, group_id=group_id, topics=_lines(topics))
                 found[f"OffsetFetch {version} {group_id}"] = answer
     return {question: _in_order(plain(answer, naming)) for question, answer in found.items()}
 

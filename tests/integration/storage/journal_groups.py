@@ -23,31 +23,19 @@ from random import Random
 from typing import Any, Final
 from uuid import UUID
 
+from kcoord.api_keys import ApiKey
 from kcoord.client.client import Client
 from kcoord.errors import ErrorCode
 from tests.support.differential.pair import wait_until
 from tests.support.logs.log_dump_scene import (
-    ADD_OFFSETS,
-    CONSUMER_HEARTBEAT,
-    CREATE_TOPICS,
-    END_TXN,
-    FIND_COORDINATOR,
-    INIT_PRODUCER_ID,
-    JOIN_GROUP,
-    LEAVE_GROUP,
     NOT_YET,
-    OFFSET_COMMIT,
     PARTITIONS,
-    SYNC_GROUP,
     TOPIC,
-    TXN_OFFSET_COMMIT,
     LogScene,
     consumer_assignment,
     consumer_subscription,
 )
 
-DESCRIBE_GROUPS: Final = 15
-LIST_GROUPS: Final = 16
 HOUR: Final = timedelta(hours=1)
 SESSION: Final = timedelta(minutes=20)
 OTHER_TOPIC: Final = "payments"
@@ -83,7 +71,7 @@ class GroupsOfAllKinds(LogScene):
         self.group_ids: list[str] = []
         self.deleted_ids: list[str] = []
         other = {"name": OTHER_TOPIC, "num_partitions": 2, "replication_factor": 1}
-        made = self._client.ask(CREATE_TOPICS, 7, topics=[other], timeout=HOUR)
+        made = self._client.ask(ApiKey.CREATE_TOPICS, 7, topics=[other], timeout=HOUR)
         self.other_topic_id: UUID = made.topics[0].topic_id
 
     def make_classic(self) -> None:
@@ -141,14 +129,14 @@ class GroupsOfAllKinds(LogScene):
                 for number in range(members)
             ]
             version = 5 if is_static else 3  # version 3 has no instance ids, but assigns a member id at once
-            answers = [self._good(lambda: clients[0].ask(JOIN_GROUP, version, **asked[0]))]
+            answers = [self._good(lambda: clients[0].ask(ApiKey.JOIN_GROUP, version, **asked[0]))]
             for number in range(1, members):
-                clients[number].send(JOIN_GROUP, version, **asked[number])
+                clients[number].send(ApiKey.JOIN_GROUP, version, **asked[number])
                 wait_until(lambda: self._state(group_id) == "PreparingRebalance")
                 for before in range(number):
                     asked[before]["member_id"] = answers[before].member_id
-                    clients[before].send(JOIN_GROUP, version, **asked[before])
-                answers = [client.receive(JOIN_GROUP, version) for client in clients[: number + 1]]
+                    clients[before].send(ApiKey.JOIN_GROUP, version, **asked[before])
+                answers = [client.receive(ApiKey.JOIN_GROUP, version) for client in clients[: number + 1]]
             seats = [
                 Seat(
                     group_id=group_id,
@@ -166,14 +154,14 @@ class GroupsOfAllKinds(LogScene):
         """Joins as a member that is given an id, and never uses it."""
         asked = _joining(group_id)
         given = ErrorCode.member_id_required
-        wait_until(lambda: self._client.ask(JOIN_GROUP, 5, **asked).error_code is given)
+        wait_until(lambda: self._client.ask(ApiKey.JOIN_GROUP, 5, **asked).error_code is given)
 
     def _sync(self, clients: Sequence[Client], seats: Sequence[Seat]) -> None:
         plan = [{"member_id": seat.member_id, "assignment": consumer_assignment(TOPIC)} for seat in seats]
         for client, seat in zip(clients, seats, strict=True):
-            client.send(SYNC_GROUP, 3, **as_member(seat), assignments=plan if seat.is_leader else [])
+            client.send(ApiKey.SYNC_GROUP, 3, **as_member(seat), assignments=plan if seat.is_leader else [])
         for client in clients:
-            assert not client.receive(SYNC_GROUP, 3).error_code
+            assert not client.receive(ApiKey.SYNC_GROUP, 3).error_code
 
     def commit_with_texts(self, group_id: str, *, offset: int, member_id: str = "", generation: int = -1) -> None:
         """Commits with metadata and leader epochs."""
@@ -193,7 +181,7 @@ class GroupsOfAllKinds(LogScene):
         topics = [{"name": topic, "topic_id": topic_id, "partitions": list(lines)}]
 
         def is_committed() -> bool:
-            answer = self._client.ask(OFFSET_COMMIT, version, group_id=group_id, topics=topics, **fields)
+            answer = self._client.ask(ApiKey.OFFSET_COMMIT, version, group_id=group_id, topics=topics, **fields)
             errors = {line.error_code for each in answer.topics for line in each.partitions}
             assert errors <= {ErrorCode.none, *NOT_YET}, answer
             return not any(errors)
@@ -202,7 +190,7 @@ class GroupsOfAllKinds(LogScene):
 
     def leave(self, seat: Seat) -> None:
         member = {"member_id": seat.member_id, "group_instance_id": seat.instance_id}
-        self._good(lambda: self._client.ask(LEAVE_GROUP, 4, group_id=seat.group_id, members=[member]))
+        self._good(lambda: self._client.ask(ApiKey.LEAVE_GROUP, 4, group_id=seat.group_id, members=[member]))
 
     def consumers(self, group_id: str) -> int:
         """Creates a KIP-848 group of one member with its whole target assignment; returns its epoch."""
@@ -231,20 +219,22 @@ class GroupsOfAllKinds(LogScene):
     def open_transaction(self, group_id: str) -> dict[str, Any]:
         """Commits an offset in a transaction that stays open; returns what is needed to end it."""
         name = f"{group_id}-writer"
-        wait_until(lambda: not self._client.ask(FIND_COORDINATOR, 3, key=name, key_type=1).error_code)
+        wait_until(lambda: not self._client.ask(ApiKey.FIND_COORDINATOR, 3, key=name, key_type=1).error_code)
         asked = {"transactional_id": name, "transaction_timeout": timedelta(minutes=15)}
-        made = self._good(lambda: self._client.ask(INIT_PRODUCER_ID, 4, **asked))
+        made = self._good(lambda: self._client.ask(ApiKey.INIT_PRODUCER_ID, 4, **asked))
         who = {"transactional_id": name, "producer_id": made.producer_id, "producer_epoch": made.producer_epoch}
-        self._good(lambda: self._client.ask(ADD_OFFSETS, 3, **who, group_id=group_id))
+        self._good(lambda: self._client.ask(ApiKey.ADD_OFFSETS_TO_TXN, 3, **who, group_id=group_id))
         topics = [{"name": TOPIC, "partitions": [line_of(0, 9999)]}]
-        answer = self._client.ask(TXN_OFFSET_COMMIT, 3, **who, group_id=group_id, topics=topics)
+        answer = self._client.ask(ApiKey.TXN_OFFSET_COMMIT, 3, **who, group_id=group_id, topics=topics)
         assert not answer.topics[0].partitions[0].error_code, answer
         return who
 
     def commit_transaction(self, who: Mapping[str, Any]) -> None:
-        self._good(lambda: self._client.ask(END_TXN, 3, **who, committed=True))
+        self._good(lambda: self._client.ask(ApiKey.END_TXN, 3, **who, committed=True))
         asked = {**who, "transaction_timeout": timedelta(minutes=15)}
-        self._good(lambda: self._client.ask(INIT_PRODUCER_ID, 4, **asked))  # refused until the markers are written
+        self._good(
+            lambda: self._client.ask(ApiKey.INIT_PRODUCER_ID, 4, **asked)
+        )  # refused until the markers are written
 
     def _make_simple(self) -> None:
         for number, group_id in enumerate(self._named("simple", 25)):
@@ -315,7 +305,7 @@ class GroupsOfAllKinds(LogScene):
             "subscribed_topic_names": [TOPIC] if epoch == 0 else None,
             "topic_partitions": [] if epoch == 0 else owned,
         }
-        return self._good(lambda: self._client.ask(CONSUMER_HEARTBEAT, 1, **asked))
+        return self._good(lambda: self._client.ask(ApiKey.CONSUMER_GROUP_HEARTBEAT, 1, **asked))
 
     def _owned(self, partitions: Iterable[int]) -> list[dict[str, Any]]:
         return [{"topic_id": self.topic_id, "partitions": list(partitions)}]
@@ -328,12 +318,12 @@ class GroupsOfAllKinds(LogScene):
             yield group_id
 
     def _state(self, group_id: str) -> str:
-        (group,) = self._client.ask(DESCRIBE_GROUPS, 5, groups=[group_id]).groups
+        (group,) = self._client.ask(ApiKey.DESCRIBE_GROUPS, 5, groups=[group_id]).groups
         return str(group.group_state)
 
     def _listed_state(self, group_id: str) -> str:
         """Returns the state of a group of any kind."""
-        groups = self._client.ask(LIST_GROUPS, 5, states_filter=[], types_filter=[]).groups
+        groups = self._client.ask(ApiKey.LIST_GROUPS, 5, states_filter=[], types_filter=[]).groups
         return next(str(group.group_state) for group in groups if group.group_id == group_id)
 
 

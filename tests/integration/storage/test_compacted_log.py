@@ -4,6 +4,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from kcoord.api_keys import ApiKey
 from kcoord.client.client import Client
 from kcoord.protocol.records.batch import split_batches
 from kcoord.testing.kafka import KafkaCluster
@@ -11,7 +12,6 @@ from kcoord.testing.tools import JavaTools
 from tests.support.logs.compacted import compacted
 from tests.support.logs.log_dump_scene import SETTINGS, LogScene, until
 
-OFFSET_FETCH, DESCRIBE_GROUPS, LIST_GROUPS = 9, 15, 16
 RETENTION = 600_000
 PATIENCE = 60.0
 
@@ -86,16 +86,16 @@ def answers(bootstrap: str) -> dict[str, Any]:
     host, _, port = bootstrap.rpartition(":")
     deadline = time.monotonic() + PATIENCE
     with Client(host, int(port)) as client:
-        while client.ask(OFFSET_FETCH, 8, groups=[{"group_id": "any", "topics": None}]).groups[0].error_code:
+        while client.ask(ApiKey.OFFSET_FETCH, 8, groups=[{"group_id": "any", "topics": None}]).groups[0].error_code:
             assert time.monotonic() < deadline, "the coordinator does not load"
             time.sleep(0.1)
-        listed = client.ask(LIST_GROUPS, 5)
+        listed = client.ask(ApiKey.LIST_GROUPS, 5)
         # A broker lists a group whose only commit was aborted as long as that record is in the log.
         groups = [group for group in listed.groups if group.group_id != "aborted-txn"]
         groups.sort(key=lambda group: str(group.group_id))
         names = [group.group_id for group in groups]
         asked = [{"group_id": name, "topics": None} for name in names]
-        offsets = client.ask(OFFSET_FETCH, 8, groups=asked).groups
+        offsets = client.ask(ApiKey.OFFSET_FETCH, 8, groups=asked).groups
         classic = [group.group_id for group in groups if group.group_type == "classic"]
-        described = client.ask(DESCRIBE_GROUPS, 5, groups=classic).groups
+        described = client.ask(ApiKey.DESCRIBE_GROUPS, 5, groups=classic).groups
     return {"groups": groups, "offsets": sorted(offsets, key=lambda group: str(group.group_id)), "classic": described}

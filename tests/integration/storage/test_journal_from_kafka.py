@@ -16,6 +16,7 @@ from uuid import UUID
 
 import pytest
 
+from kcoord.api_keys import ApiKey
 from kcoord.client.client import Client
 from kcoord.errors import ErrorCode
 from kcoord.protocol.records.batch import split_batches
@@ -36,9 +37,6 @@ from tests.integration.support.journal_folders import OFFSETS_FOLDERS, copy_offs
 from tests.support.differential.pair import wait_until
 from tests.support.differential.plain import Plain
 from tests.support.logs.log_dump_scene import TOPIC, consumer_assignment
-
-METADATA, OFFSET_COMMIT, OFFSET_FETCH, JOIN_GROUP, HEARTBEAT, SYNC_GROUP = 3, 8, 9, 11, 12, 14
-LIST_GROUPS, DELETE_GROUPS, CONSUMER_HEARTBEAT, CONSUMER_DESCRIBE = 16, 42, 68, 69
 
 COMPACTING: Final = {
     "offsets.topic.segment.bytes": "1048576",
@@ -163,15 +161,15 @@ def test_the_folders_of_the_offsets_topic_are_enough(production: Production, tmp
 
 def test_topics_keep_their_ids(plain: Production, client: Client) -> None:
     asked = [{"name": name, "topic_id": None} for name in plain.topics]
-    answer = client.ask(METADATA, 12, topics=asked, allow_auto_topic_creation=False)
+    answer = client.ask(ApiKey.METADATA, 12, topics=asked, allow_auto_topic_creation=False)
     assert {topic.name: topic.topic_id for topic in answer.topics} == plain.topics
 
 
 @pytest.mark.fact("P-010", "P-046")
 def test_members_go_on_with_their_generation_and_their_assignment(plain: Production, client: Client) -> None:
     for seat in plain.groups.seats:
-        assert client.ask(HEARTBEAT, 4, **as_member(seat)).error_code is ErrorCode.none
-        synced = client.ask(SYNC_GROUP, 3, **as_member(seat), assignments=[])
+        assert client.ask(ApiKey.HEARTBEAT, 4, **as_member(seat)).error_code is ErrorCode.none
+        synced = client.ask(ApiKey.SYNC_GROUP, 3, **as_member(seat), assignments=[])
         assert (synced.error_code, synced.assignment) == (ErrorCode.none, consumer_assignment(TOPIC))
     seat = plain.groups.seats[0]
     assert _commit(client, seat.group_id, seat.member_id, seat.generation) is ErrorCode.none
@@ -184,11 +182,11 @@ def test_a_static_member_comes_back_without_a_rebalance(plain: Production, clien
     leaders = {seat.group_id: seat for seat in plain.groups.seats if seat.is_leader}
     assert statics
     for seat in statics:
-        answer = client.ask(JOIN_GROUP, 5, **joining_as(seat, member_id=""))
+        answer = client.ask(ApiKey.JOIN_GROUP, 5, **joining_as(seat, member_id=""))
         assert (answer.error_code, answer.generation_id) == (ErrorCode.none, seat.generation)
         assert answer.member_id != seat.member_id
-        assert client.ask(HEARTBEAT, 4, **as_member(seat)).error_code is ErrorCode.fenced_instance_id
-        assert client.ask(HEARTBEAT, 4, **as_member(leaders[seat.group_id])).error_code is ErrorCode.none
+        assert client.ask(ApiKey.HEARTBEAT, 4, **as_member(seat)).error_code is ErrorCode.fenced_instance_id
+        assert client.ask(ApiKey.HEARTBEAT, 4, **as_member(leaders[seat.group_id])).error_code is ErrorCode.none
 
 
 @pytest.mark.fact("P-044")
@@ -196,41 +194,41 @@ def test_the_leader_of_old_begins_a_rebalance_and_a_follower_does_not(
     plain: Production, taken_over: EmbeddedCluster, client: Client
 ) -> None:
     leader, follower = _pair(plain, "stable-1")
-    answer = client.ask(JOIN_GROUP, 5, **joining_as(follower))
+    answer = client.ask(ApiKey.JOIN_GROUP, 5, **joining_as(follower))
     assert (answer.error_code, answer.generation_id) == (ErrorCode.none, follower.generation)
     assert answer.leader == leader.member_id
-    client.send(JOIN_GROUP, 5, **joining_as(leader))  # parked until the other joins
+    client.send(ApiKey.JOIN_GROUP, 5, **joining_as(leader))  # parked until the other joins
     with Client(*address_of(taken_over.bootstrap)) as other:
         asked = as_member(follower)
-        wait_until(lambda: other.ask(HEARTBEAT, 4, **asked).error_code is ErrorCode.rebalance_in_progress)
-        rejoined = other.ask(JOIN_GROUP, 5, **joining_as(follower))
-    assert rejoined.generation_id == client.receive(JOIN_GROUP, 5).generation_id == leader.generation + 1
+        wait_until(lambda: other.ask(ApiKey.HEARTBEAT, 4, **asked).error_code is ErrorCode.rebalance_in_progress)
+        rejoined = other.ask(ApiKey.JOIN_GROUP, 5, **joining_as(follower))
+    assert rejoined.generation_id == client.receive(ApiKey.JOIN_GROUP, 5).generation_id == leader.generation + 1
 
 
 @pytest.mark.fact("P-032")
 def test_the_generations_of_an_empty_group_go_on(client: Client) -> None:
     """The first was its member's; with the second it became empty."""
     seat = Seat(group_id="empty-0", member_id="", instance_id="new", generation=-1, is_leader=True)
-    assert client.ask(JOIN_GROUP, 5, **joining_as(seat)).generation_id == 3
+    assert client.ask(ApiKey.JOIN_GROUP, 5, **joining_as(seat)).generation_id == 3
 
 
 @pytest.mark.fact("P-004")
 def test_what_was_deleted_stays_deleted(plain: Production, client: Client) -> None:
     deleted = plain.groups.deleted_ids
-    listed = client.ask(LIST_GROUPS, 5, states_filter=[], types_filter=[]).groups
+    listed = client.ask(ApiKey.LIST_GROUPS, 5, states_filter=[], types_filter=[]).groups
     assert not set(deleted) & {group.group_id for group in listed}
-    results = client.ask(DELETE_GROUPS, 2, groups_names=deleted).results
+    results = client.ask(ApiKey.DELETE_GROUPS, 2, groups_names=deleted).results
     assert {result.error_code for result in results} == {ErrorCode.group_id_not_found}
     asked = [{"group_id": group_id, "topics": None} for group_id in deleted]
-    assert [group.topics for group in client.ask(OFFSET_FETCH, 8, groups=asked).groups] == [()] * len(deleted)
+    assert [group.topics for group in client.ask(ApiKey.OFFSET_FETCH, 8, groups=asked).groups] == [()] * len(deleted)
 
 
 @pytest.mark.parametrize("group_id", ["consumers-0", "moving-1", "upgraded-0"])
 def test_a_group_of_the_consumer_protocol_with_members_is_left_alone(client: Client, group_id: str) -> None:
     seat = Seat(group_id=group_id, member_id="", instance_id=None, generation=-1, is_leader=True)
-    assert client.ask(JOIN_GROUP, 3, **joining_as(seat)).error_code is ErrorCode.inconsistent_group_protocol
+    assert client.ask(ApiKey.JOIN_GROUP, 3, **joining_as(seat)).error_code is ErrorCode.inconsistent_group_protocol
     assert _commit(client, group_id, "", -1) is ErrorCode.unknown_member_id
-    (result,) = client.ask(DELETE_GROUPS, 2, groups_names=[group_id]).results
+    (result,) = client.ask(ApiKey.DELETE_GROUPS, 2, groups_names=[group_id]).results
     assert result.error_code is ErrorCode.non_empty_group
 
 
@@ -246,7 +244,7 @@ def test_a_broker_takes_its_groups_back_with_all_that_was_done_meanwhile(
         assert _commit(client, seat.group_id, seat.member_id, seat.generation) is ErrorCode.none
         assert _commit(client, "newcomer", "", -1) is ErrorCode.none
         doomed = ["simple-0", "empty-1", "left-0", "sharing-0", "streaming-0"]
-        results = client.ask(DELETE_GROUPS, 2, groups_names=doomed).results
+        results = client.ask(ApiKey.DELETE_GROUPS, 2, groups_names=doomed).results
         assert {result.error_code for result in results} == {ErrorCode.none}
         reported = answers(cluster.bootstrap, group_ids, compressed.topics)
 
@@ -254,11 +252,11 @@ def test_a_broker_takes_its_groups_back_with_all_that_was_done_meanwhile(
     compressed.kafka.restart(1)
     compare(kafka=answers(compressed.kafka.bootstrap, group_ids, compressed.topics), kcoord=reported)
     with Client(*address_of(compressed.kafka.bootstrap)) as broker:
-        assert broker.ask(HEARTBEAT, 4, **as_member(seat)).error_code is ErrorCode.none
-        (group,) = broker.ask(CONSUMER_DESCRIBE, 1, group_ids=["consumers-0"]).groups
+        assert broker.ask(ApiKey.HEARTBEAT, 4, **as_member(seat)).error_code is ErrorCode.none
+        (group,) = broker.ask(ApiKey.CONSUMER_GROUP_DESCRIBE, 1, group_ids=["consumers-0"]).groups
         (member,) = group.members
         asked = {"group_id": "consumers-0", "member_id": member.member_id, "member_epoch": member.member_epoch}
-        answer = broker.ask(CONSUMER_HEARTBEAT, 1, **asked, topic_partitions=None)
+        answer = broker.ask(ApiKey.CONSUMER_GROUP_HEARTBEAT, 1, **asked, topic_partitions=None)
         assert (answer.error_code, answer.member_epoch) == (ErrorCode.none, member.member_epoch)
 
 
@@ -276,7 +274,7 @@ def _pair(plain: Production, group_id: str) -> tuple[Seat, Seat]:
 def _commit(client: Client, group_id: str, member_id: str, generation: int) -> ErrorCode:
     lines = [{"partition_index": 0, "committed_offset": 5000, "committed_metadata": "since"}]
     asked = {"group_id": group_id, "member_id": member_id, "generation_id_or_member_epoch": generation}
-    answer = client.ask(OFFSET_COMMIT, 9, **asked, topics=[{"name": TOPIC, "partitions": lines}])
+    answer = client.ask(ApiKey.OFFSET_COMMIT, 9, **asked, topics=[{"name": TOPIC, "partitions": lines}])
     error: ErrorCode = answer.topics[0].partitions[0].error_code
     return error
 

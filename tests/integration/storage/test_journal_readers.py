@@ -13,6 +13,7 @@ from typing import Any, Final
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, TopicPartition
 
+from kcoord.api_keys import ApiKey
 from kcoord.client.client import Client
 from kcoord.errors import ErrorCode
 from kcoord.protocol.records.record import Record, write_batch
@@ -24,7 +25,6 @@ from tests.integration.storage.journal_groups import GroupsOfAllKinds, line_of
 from tests.support.differential.pair import wait_until
 from tests.support.logs.log_dump_scene import TOPIC
 
-PRODUCE, METADATA, OFFSET_FETCH, DESCRIBE_CONFIGS = 0, 3, 9, 32
 OFFSETS_TOPIC: Final = "__consumer_offsets"
 PARTITIONS: Final = 4
 SETTINGS: Final = {"offsets.topic.num.partitions": str(PARTITIONS)}
@@ -90,12 +90,12 @@ def test_the_topic_is_set_up_as_kafkas_is(client: Client, groups: GroupsOfAllKin
     resource = {"resource_type": 2, "resource_name": OFFSETS_TOPIC, "configuration_keys": None}
     settings = []
     with Client(*address_of(kafka_cluster.bootstrap)) as kafka:
-        wait_until(lambda: not kafka.ask(10, 3, key="any", key_type=0).error_code)
+        wait_until(lambda: not kafka.ask(ApiKey.FIND_COORDINATOR, 3, key="any", key_type=0).error_code)
         for side in (kafka, client):
-            (result,) = side.ask(DESCRIBE_CONFIGS, 4, resources=[resource]).results
+            (result,) = side.ask(ApiKey.DESCRIBE_CONFIGS, 4, resources=[resource]).results
             topic_settings = {line.name: line.value for line in result.configs if line.config_source == OF_THE_TOPIC}
             settings.append(topic_settings)
-            (topic,) = side.ask(METADATA, 12, topics=[{"name": OFFSETS_TOPIC, "topic_id": None}]).topics
+            (topic,) = side.ask(ApiKey.METADATA, 12, topics=[{"name": OFFSETS_TOPIC, "topic_id": None}]).topics
             assert topic.is_internal
     assert (
         settings[0]
@@ -115,7 +115,7 @@ def test_nobody_but_the_coordinator_writes_it(
     batch = write_batch([Record(timestamp=0, key=b"\x00\x02\x00\x01g", value=None)])
     lines = [{"name": OFFSETS_TOPIC, "partition_data": [{"index": 0, "records": batch}]}]
     with Client(*address_of(cluster.bootstrap), client_id=client_id) as writer:
-        answer = writer.ask(PRODUCE, 9, acks=-1, timeout=timedelta(seconds=10), topic_data=lines)
+        answer = writer.ask(ApiKey.PRODUCE, 9, acks=-1, timeout=timedelta(seconds=10), topic_data=lines)
     assert answer.responses[0].partition_responses[0].error_code is ErrorCode.invalid_topic_exception
 
 
@@ -198,7 +198,9 @@ def _objects(printed: str) -> Iterator[Any]:
 
 
 def _fetched(client: Client, group_ids: list[str]) -> Committed:
-    answer = client.ask(OFFSET_FETCH, 9, groups=[{"group_id": group_id, "topics": None} for group_id in group_ids])
+    answer = client.ask(
+        ApiKey.OFFSET_FETCH, 9, groups=[{"group_id": group_id, "topics": None} for group_id in group_ids]
+    )
     return {
         (group.group_id, topic.name, line.partition_index): line.committed_offset
         for group in answer.groups

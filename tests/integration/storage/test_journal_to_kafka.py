@@ -4,7 +4,6 @@ kcoord is killed in the end, as a journal must be valid at any time.
 """
 
 import json
-from base64 import urlsafe_b64encode
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
@@ -17,7 +16,9 @@ from uuid import UUID
 import pytest
 from click.testing import CliRunner
 
+from kcoord.api_keys import ApiKey
 from kcoord.client.client import Client
+from kcoord.protocol.uuids import format_uuid
 from kcoord.testing.embedded import EmbeddedCluster
 from kcoord.testing.kafka import KafkaCluster
 from kcoord.testing.tools import JavaTools
@@ -29,7 +30,6 @@ from tests.support.differential.plain import Plain
 from tests.support.logs.kafka_dump import Batch, dumped_batches, printed_batches
 from tests.support.logs.log_dump_scene import TOPIC
 
-LIST_GROUPS: Final = 16
 SETTINGS: Final = {"offsets.topic.num.partitions": "4"}
 FREQUENT_CHECKS: Final = {"offsets.retention.check.interval.ms": "200"}
 
@@ -151,7 +151,7 @@ def test_records_are_of_the_versions_that_kafka_writes(dumped: list[Batch]) -> N
 
 def test_offsets_carry_the_ids_of_their_topics(written: Written, dumped: list[Batch]) -> None:
     """Commits with an expiry, by an old client's version, have no field for the id."""
-    ids = {name: urlsafe_b64encode(id_.bytes).decode().rstrip("=") for name, id_ in topics_of(written.groups).items()}
+    ids = {name: format_uuid(id_.bytes) for name, id_ in topics_of(written.groups).items()}
     latest = [(key["topic"], value) for key, value in _latest_records(dumped, "1") if "expireTimestamp" not in value]
     assert [value["topicId"] for _, value in latest] == [ids[topic] for topic, _ in latest]
 
@@ -199,7 +199,7 @@ def _latest_records(batches: list[Batch], key_type: str) -> list[tuple[dict[str,
 
 def _listed(bootstrap: str) -> set[str]:
     with Client(*address_of(bootstrap)) as client:
-        groups = client.ask(LIST_GROUPS, 5, states_filter=[], types_filter=[]).groups
+        groups = client.ask(ApiKey.LIST_GROUPS, 5, states_filter=[], types_filter=[]).groups
         return {group.group_id for group in groups}
 
 

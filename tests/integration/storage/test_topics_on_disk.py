@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
+from kcoord.api_keys import ApiKey
 from kcoord.client.client import Client
 from kcoord.errors import ErrorCode
 from kcoord.protocol.records.batch import split_batches
@@ -23,17 +24,6 @@ from kcoord.testing.cluster import Cluster
 from kcoord.testing.embedded import EmbeddedCluster, serve_command
 from kcoord.testing.kafka import KafkaCluster
 from kcoord.testing.tools import JavaTools
-from tests.support.differential.pair import (
-    CREATE_TOPICS,
-    DELETE_RECORDS,
-    DELETE_TOPICS,
-    FETCH,
-    INIT_PRODUCER_ID,
-    LIST_OFFSETS,
-    METADATA,
-    OFFSET_FOR_LEADER_EPOCH,
-    PRODUCE,
-)
 
 now_ms = time.time_ns() // 1_000_000
 
@@ -45,7 +35,7 @@ def client_of(cluster: EmbeddedCluster | Cluster) -> Client:
 
 def produce(client: Client, topic: str, partition: int, records: bytes) -> Any:
     data = [{"name": topic, "partition_data": [{"index": partition, "records": records}]}]
-    response = client.ask(PRODUCE, 9, acks=-1, timeout_ms=30_000, topic_data=data)
+    response = client.ask(ApiKey.PRODUCE, 9, acks=-1, timeout_ms=30_000, topic_data=data)
     return response.responses[0].partition_responses[0]
 
 
@@ -60,7 +50,9 @@ def produce_surely(client: Client, topic: str, partition: int, records: bytes) -
 def fetch(client: Client, topic: str, partition: int, offset: int) -> Any:
     asked = {"partition": partition, "fetch_offset": offset, "partition_max_bytes": 1 << 24, "current_leader_epoch": -1}
     topics = [{"topic": topic, "partitions": [asked]}]
-    response = client.ask(FETCH, 12, max_wait_ms=0, min_bytes=0, max_bytes=1 << 26, session_epoch=-1, topics=topics)
+    response = client.ask(
+        ApiKey.FETCH, 12, max_wait_ms=0, min_bytes=0, max_bytes=1 << 26, session_epoch=-1, topics=topics
+    )
     return response.responses[0].partitions[0]
 
 
@@ -71,14 +63,14 @@ def values_of(client: Client, topic: str, partition: int = 0) -> list[bytes | No
 
 def topics_of(client: Client) -> list[dict[str, Any]]:
     """Returns all topics of clients, by name."""
-    topics = client.ask(METADATA, 12, topics=None).topics
+    topics = client.ask(ApiKey.METADATA, 12, topics=None).topics
     return sorted((asdict(topic) for topic in topics if not topic.is_internal), key=lambda topic: str(topic["name"]))
 
 
 def create(client: Client, name: str, partitions: int, configs: dict[str, str] | None = None) -> None:
     settings = [{"name": key, "value": value} for key, value in (configs or {}).items()]
     topic = {"name": name, "num_partitions": partitions, "replication_factor": 1, "configs": settings}
-    (line,) = client.ask(CREATE_TOPICS, 7, topics=[topic], timeout_ms=30_000).topics
+    (line,) = client.ask(ApiKey.CREATE_TOPICS, 7, topics=[topic], timeout_ms=30_000).topics
     assert line.error_code is ErrorCode.none
 
 
@@ -134,8 +126,8 @@ def test_topics_ids_deletions_and_start_offsets_outlive_the_process(tmp_path: Pa
         create(client, "gone", 1)
         produce(client, "kept", 1, write_batch([Record(timestamp=now_ms, value=b"%d" % i) for i in range(5)]))
         deleted = [{"name": "kept", "partitions": [{"partition_index": 1, "offset": 3}]}]
-        client.ask(DELETE_RECORDS, 2, topics=deleted, timeout_ms=1000)
-        client.ask(DELETE_TOPICS, 6, topics=[{"name": "gone", "topic_id": None}], timeout_ms=1000)
+        client.ask(ApiKey.DELETE_RECORDS, 2, topics=deleted, timeout_ms=1000)
+        client.ask(ApiKey.DELETE_TOPICS, 6, topics=[{"name": "gone", "topic_id": None}], timeout_ms=1000)
         before = topics_of(client)
         cluster.kill()
     with EmbeddedCluster(topics={"kept": 2}, data_dir=tmp_path) as cluster, client_of(cluster) as client:
@@ -157,7 +149,9 @@ def test_a_duplicate_is_known_and_no_producer_id_given_again_after_kill_9(tmp_pa
             if ids:
                 assert produce(client, "t", 0, batch(ids[-1], 1)).base_offset == 2 * life - 1
             ids.append(
-                client.ask(INIT_PRODUCER_ID, 4, transactional_id=None, transaction_timeout=timedelta(0)).producer_id
+                client.ask(
+                    ApiKey.INIT_PRODUCER_ID, 4, transactional_id=None, transaction_timeout=timedelta(0)
+                ).producer_id
             )
             assert [produce(client, "t", 0, batch(ids[-1], n)).base_offset for n in (0, 1)] == [2 * life, 2 * life + 1]
             assert values_of(client, "t") == [b"0", b"1"] * (life + 1)
@@ -188,7 +182,9 @@ def test_a_torn_tail_is_cut_off_and_a_damaged_log_fails_alone(tmp_path: Path) ->
         assert fetch(client, "t", 1, 0).error_code is ErrorCode.kafka_storage_error
         for timestamp in (-1, -2, -3, now_ms):
             asked = [{"name": "t", "partitions": [{"partition_index": 1, "timestamp": timestamp}]}]
-            (line,) = client.ask(LIST_OFFSETS, 7, replica_id=-1, isolation_level=0, topics=asked).topics[0].partitions
+            (line,) = (
+                client.ask(ApiKey.LIST_OFFSETS, 7, replica_id=-1, isolation_level=0, topics=asked).topics[0].partitions
+            )
             assert line.error_code is ErrorCode.kafka_storage_error
         cluster.stop()
         assert len(re.findall(r"WARNING torn tail log=t-0 segment=0 bytes=\d+", cluster.log())) == 1
@@ -275,12 +271,12 @@ def of_broker(kafka: KafkaCluster, tmp_path_factory: pytest.TempPathFactory) -> 
             produce_surely(client, "large", number % 2, write_batch(records))
             produce_surely(client, "cut", 0, write_batch(records[:2]))
         deleted = [{"name": "cut", "partitions": [{"partition_index": 0, "offset": 33}]}]
-        client.ask(DELETE_RECORDS, 2, topics=deleted, timeout_ms=10_000)
+        client.ask(ApiKey.DELETE_RECORDS, 2, topics=deleted, timeout_ms=10_000)
     kafka.restart(1)  # this gives the leaders another epoch, and writes start offsets
     with client_of(kafka) as client:
         for topic in ("codecs", "cut", "large"):
             produce_surely(client, topic, 0, write_batch([Record(timestamp=now_ms + 99, key=b"later", value=b"v")]))
-        client.ask(DELETE_TOPICS, 6, topics=[{"name": "gone", "topic_id": None}], timeout_ms=10_000)
+        client.ask(ApiKey.DELETE_TOPICS, 6, topics=[{"name": "gone", "topic_id": None}], timeout_ms=10_000)
         answers, deadline = answers_of(client), time.monotonic() + 60
         while set(re.findall(r"ErrorCode\.(\w+)", repr(answers))) != {"none"}:
             assert time.monotonic() < deadline, "the broker does not lead all of its partitions"
@@ -297,11 +293,11 @@ def answers_of(client: Client) -> dict[str, Any]:
     for topic, partition in [(each["name"], index) for each in topics for index in range(len(each["partitions"]))]:
         for timestamp in (-1, -2, -3, now_ms, now_ms + 20, now_ms + 99, now_ms + 10**6):
             asked = [{"name": topic, "partitions": [{"partition_index": partition, "timestamp": timestamp}]}]
-            response = client.ask(LIST_OFFSETS, 7, replica_id=-1, isolation_level=0, topics=asked)
+            response = client.ask(ApiKey.LIST_OFFSETS, 7, replica_id=-1, isolation_level=0, topics=asked)
             answers[f"{topic}-{partition} at {timestamp}"] = [asdict(line) for line in response.topics]
         for epoch in range(4):
             asked = [{"topic": topic, "partitions": [{"partition": partition, "leader_epoch": epoch}]}]
-            response = client.ask(OFFSET_FOR_LEADER_EPOCH, 4, replica_id=-1, topics=asked)
+            response = client.ask(ApiKey.OFFSET_FOR_LEADER_EPOCH, 4, replica_id=-1, topics=asked)
             answers[f"{topic}-{partition} epoch {epoch}"] = [asdict(line) for line in response.topics]
         (start,) = answers[f"{topic}-{partition} at -2"][0]["partitions"]
         answers[f"{topic}-{partition} records"] = asdict(fetch(client, topic, partition, start["offset"]))
@@ -352,7 +348,7 @@ def test_partitions_that_another_broker_had_are_made_empty(
     shutil.rmtree(tmp_path / "data" / "empty-1")
     shutil.rmtree(tmp_path / "data" / "large-1")
     with EmbeddedCluster(data_dir=tmp_path / "data") as cluster, client_of(cluster) as client:
-        sizes = {topic.name: len(topic.partitions) for topic in client.ask(METADATA, 12, topics=None).topics}
+        sizes = {topic.name: len(topic.partitions) for topic in client.ask(ApiKey.METADATA, 12, topics=None).topics}
         assert (sizes["empty"], sizes["large"]) == (3, 2)
         assert fetch(client, "large", 1, 0).high_watermark == 0
         assert cluster.log().count("missing logs=empty-1,large-1: made empty") == 1

@@ -6,12 +6,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
+from kcoord.api_keys import ApiKey
 from kcoord.client.client import Client
-from tests.support.differential.pair import CREATE_PARTITIONS, CREATE_TOPICS, FIND_COORDINATOR, LIST_OFFSETS, METADATA
-
-OFFSET_FETCH = 9
-HEARTBEAT = 12
-DESCRIBE_GROUPS = 15
 
 TIMEOUT = timedelta(seconds=30)
 
@@ -37,14 +33,14 @@ class CoordinatorView:
     def is_ready(self, group: str) -> bool:
         """Whether the coordinator serves the group: a fresh broker first has to load the partition of the group's
         offsets."""
-        (found,) = self._any.ask(FIND_COORDINATOR, 4, key_type=0, coordinator_keys=[group]).coordinators
+        (found,) = self._any.ask(ApiKey.FIND_COORDINATOR, 4, key_type=0, coordinator_keys=[group]).coordinators
         if found.error_code:
             return False
-        (described,) = self._ask(group, DESCRIBE_GROUPS, 5, groups=[group]).groups
+        (described,) = self._ask(group, ApiKey.DESCRIBE_GROUPS, 5, groups=[group]).groups
         return not described.error_code
 
     def coordinator_id(self, group: str) -> int:
-        (found,) = self._any.ask(FIND_COORDINATOR, 4, key_type=0, coordinator_keys=[group]).coordinators
+        (found,) = self._any.ask(ApiKey.FIND_COORDINATOR, 4, key_type=0, coordinator_keys=[group]).coordinators
         assert not found.error_code, found
         return int(found.node_id)
 
@@ -55,7 +51,7 @@ class CoordinatorView:
 
     def answer_of(self, group: str) -> Any:
         """Returns the whole DescribeGroups answer for the group."""
-        (described,) = self._ask(group, DESCRIBE_GROUPS, 5, groups=[group]).groups
+        (described,) = self._ask(group, ApiKey.DESCRIBE_GROUPS, 5, groups=[group]).groups
         assert not described.error_code, described
         return described
 
@@ -63,7 +59,7 @@ class CoordinatorView:
         """Whether the group is in that generation. The coordinator reveals it only to members."""
         error = self._ask(
             group,
-            HEARTBEAT,
+            ApiKey.HEARTBEAT,
             4,
             group_id=group,
             generation_id=generation,
@@ -73,7 +69,7 @@ class CoordinatorView:
         return not error
 
     def committed(self, group: str) -> dict[str, int]:
-        (answer,) = self._ask(group, OFFSET_FETCH, 8, groups=[{"group_id": group, "topics": None}]).groups
+        (answer,) = self._ask(group, ApiKey.OFFSET_FETCH, 8, groups=[{"group_id": group, "topics": None}]).groups
         assert not answer.error_code, answer
         return {
             f"{topic.name}-{each.partition_index}": each.committed_offset
@@ -83,18 +79,18 @@ class CoordinatorView:
 
     def create_topic(self, topic: str, partitions: int) -> None:
         wanted = {"name": topic, "num_partitions": partitions, "replication_factor": 1}
-        (created,) = self._any.ask(CREATE_TOPICS, 7, topics=[wanted], timeout=TIMEOUT).topics
+        (created,) = self._any.ask(ApiKey.CREATE_TOPICS, 7, topics=[wanted], timeout=TIMEOUT).topics
         assert not created.error_code, created
 
     def add_partitions(self, topic: str, count: int) -> None:
         """Increases the partition count to this number."""
         wanted = {"name": topic, "count": count, "assignments": None}
-        (created,) = self._any.ask(CREATE_PARTITIONS, 3, topics=[wanted], timeout=TIMEOUT).results
+        (created,) = self._any.ask(ApiKey.CREATE_PARTITIONS, 3, topics=[wanted], timeout=TIMEOUT).results
         assert not created.error_code, created
 
     def has_partitions(self, topic: str, count: int) -> bool:
         """Whether clients can use the partitions: real brokers learn of the controller's decisions a moment later."""
-        response = self._any.ask(METADATA, 12, topics=[{"name": topic}], allow_auto_topic_creation=False)
+        response = self._any.ask(ApiKey.METADATA, 12, topics=[{"name": topic}], allow_auto_topic_creation=False)
         found = response.topics[0]
         if found.error_code or len(found.partitions) != count or any(each.error_code for each in found.partitions):
             return False
@@ -110,7 +106,7 @@ class CoordinatorView:
 
     def _ask(self, group: str, api_key: int, version: int, **values: Any) -> Any:
         if group not in self._coordinators:
-            (found,) = self._any.ask(FIND_COORDINATOR, 4, key_type=0, coordinator_keys=[group]).coordinators
+            (found,) = self._any.ask(ApiKey.FIND_COORDINATOR, 4, key_type=0, coordinator_keys=[group]).coordinators
             assert not found.error_code, found
             self._coordinators[group] = self._client(found.host, found.port)
         return self._coordinators[group].ask(api_key, version, **values)
@@ -123,7 +119,7 @@ class CoordinatorView:
 
 def _has_end(leader: Client, topic: str, partition: int) -> bool:
     asked = [{"partition_index": partition, "timestamp": -1}]
-    answer = leader.ask(LIST_OFFSETS, 5, replica_id=-1, topics=[{"name": topic, "partitions": asked}])
+    answer = leader.ask(ApiKey.LIST_OFFSETS, 5, replica_id=-1, topics=[{"name": topic, "partitions": asked}])
     return not answer.topics[0].partitions[0].error_code
 
 

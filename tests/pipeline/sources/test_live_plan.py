@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from kcoord.admin.connecting.connection import Connection
 from kcoord.admin.model import Answers, Refusal, Resource, TopicPartition
 from kcoord.admin.wire.fetching import LogFetcher
+from kcoord.api_keys import ApiKey
 from kcoord.errors import ErrorCode
 from kcoord.pipeline.decoding.fetched import LogRange
 from kcoord.pipeline.decoding.row_filter import RowSelection
@@ -37,7 +38,7 @@ from kcoord.pipeline.sources.live_stream import (
     ranges_of_new_logs,
 )
 from kcoord.pipeline.sources.request_fingerprint import RequestChanged, check_fingerprint, fingerprint
-from tests.support.admin.scripted_broker import LIST_OFFSETS, ScriptedBroker
+from tests.support.admin.scripted_broker import ScriptedBroker
 
 OFFSETS = "__consumer_offsets@a"
 TP = TopicPartition("orders", 3)
@@ -177,7 +178,7 @@ def test_a_log_that_nobody_can_enter_at_a_time_is_refused_and_not_empty() -> Non
 
     with ScriptedBroker() as broker:
         broker.topics = {"orders": {3: broker.node_id}}
-        broker.answers[LIST_OFFSETS] = list_offsets
+        broker.answers[ApiKey.LIST_OFFSETS] = list_offsets
         with closing(LogFetcher(Connection(bootstrap=(broker.address,), request_timeout=1.0))) as fetching:
             assert find_starts(fetching, {TP: 7}, RowSelection()).found == {TP: 0}
             starts = find_starts(fetching, {TP: 7}, RowSelection(since_ms=1))

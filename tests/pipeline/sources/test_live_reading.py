@@ -6,13 +6,14 @@ from typing import Any
 import pytest
 
 from kcoord.admin.connecting.connection import Connection
+from kcoord.api_keys import ApiKey
 from kcoord.errors import ErrorCode
 from kcoord.pipeline.decoding.fetched import LogRange
 from kcoord.pipeline.decoding.row_filter import RowSelection
 from kcoord.pipeline.schemas import TABLES
 from kcoord.pipeline.sources.live_log import CannotRead, read_ranges
 from kcoord.protocol.records.batch import read_header
-from tests.support.admin.scripted_broker import FETCH, LIST_OFFSETS, METADATA, ScriptedBroker
+from tests.support.admin.scripted_broker import ScriptedBroker
 from tests.support.pipeline.expected_rows import Rows
 from tests.support.pipeline.segment_files import batch, commit, in_a_row
 
@@ -29,7 +30,7 @@ class Log:
     def __init__(self, broker: ScriptedBroker, *first_answers: Any) -> None:
         self._first_answers = list(first_answers)
         broker.topics = {LOG: {0: broker.node_id, 1: broker.node_id}}
-        broker.answers[FETCH] = self._answer
+        broker.answers[ApiKey.FETCH] = self._answer
 
     def _answer(self, request: Any) -> Mapping[str, Any] | None:
         if self._first_answers:
@@ -90,7 +91,7 @@ def test_partitions_are_read_side_by_side_to_their_ends(broker: ScriptedBroker) 
     Log(broker)
     rows = read(broker, (0, 0, END), (1, 2, END))
     assert (committed(rows, 0), committed(rows, 1)) == ([1, 2, 3, 4, 5], [3, 4, 5])
-    assert broker.asked[FETCH] == 3
+    assert broker.asked[ApiKey.FETCH] == 3
     assert len(rows["scanned"]) == 2
 
 
@@ -120,16 +121,16 @@ def test_a_leader_that_has_changed_is_looked_for(broker: ScriptedBroker) -> None
         Log(other)
         Log(broker, ErrorCode.not_leader_or_follower)
         broker.brokers[2] = (other.host, other.port)
-        asked_before = broker.answers[METADATA]
+        asked_before = broker.answers[ApiKey.METADATA]
 
         def metadata(request: Any) -> Mapping[str, Any] | None:
-            if broker.asked[FETCH]:
+            if broker.asked[ApiKey.FETCH]:
                 broker.topics = {LOG: {0: 2}}
             return asked_before(request)
 
-        broker.answers[METADATA] = metadata
+        broker.answers[ApiKey.METADATA] = metadata
         assert committed(read(broker, (0, 0, END))) == [1, 2, 3, 4, 5]
-        assert (broker.asked[FETCH], other.asked[FETCH]) == (1, 3)
+        assert (broker.asked[ApiKey.FETCH], other.asked[ApiKey.FETCH]) == (1, 3)
 
 
 def test_what_does_not_pass_ends_the_job_in_one_line(broker: ScriptedBroker) -> None:
@@ -148,7 +149,7 @@ def test_an_offset_that_is_said_to_be_out_of_range_and_is_not_is_asked_for_with_
     Log(broker, *[ErrorCode.offset_out_of_range] * 100)
     with pytest.raises(CannotRead, match="OFFSET_OUT_OF_RANGE"):
         read(broker, (0, 0, END), patience=1.0)
-    assert broker.asked[FETCH] < 10
+    assert broker.asked[ApiKey.FETCH] < 10
 
 
 def test_a_log_whose_bounds_nobody_tells_for_now_is_waited_for(broker: ScriptedBroker) -> None:
@@ -159,7 +160,7 @@ def test_a_log_whose_bounds_nobody_tells_for_now_is_waited_for(broker: ScriptedB
         error = refused.pop() if refused else ErrorCode.none
         return {"topics": [{"name": LOG, "partitions": [{"partition_index": 0, "error_code": error, "offset": 0}]}]}
 
-    broker.answers[LIST_OFFSETS] = list_offsets
+    broker.answers[ApiKey.LIST_OFFSETS] = list_offsets
     rows = read(broker, (0, 0, END), request_timeout=1.0)
     assert committed(rows) == [1, 2, 3, 4, 5]
     assert not rows["rejected"]
@@ -174,7 +175,7 @@ def test_offsets_before_the_start_of_the_log_are_a_gap(broker: ScriptedBroker) -
         line = {"partition_index": 0, "error_code": ErrorCode.none, "offset": offset}
         return {"topics": [{"name": LOG, "partitions": [line]}]}
 
-    broker.answers[LIST_OFFSETS] = list_offsets
+    broker.answers[ApiKey.LIST_OFFSETS] = list_offsets
     rows = read(broker, (0, 0, END))
     assert committed(rows) == [3, 4, 5]
     [gap] = rows["rejected"]

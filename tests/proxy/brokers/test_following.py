@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from kcoord.api_keys import ApiKey
 from kcoord.client.client import Client, Disconnected
 from kcoord.client.secret import Secret
 from kcoord.client.security import Plain, Security
@@ -27,7 +28,7 @@ from kcoord.security.users import Users
 from kcoord.server.log_text import format_node
 from kcoord.settings import Settings
 from kcoord.testing.node import free_ports
-from tests.proxy.fake_cluster import HEARTBEAT, METADATA, FakeCluster
+from tests.proxy.fake_cluster import FakeCluster
 
 DEADLINE = 60.0
 A, B, C = Endpoint("a", 1), Endpoint("b", 2), Endpoint("c", 3)
@@ -99,13 +100,13 @@ class Scene:
     def port_behind(self, node_id: int | None = None) -> int:
         """Returns the port of the broker that a client is connected to."""
         with self.client(node_id) as client:
-            throttle_time: timedelta = client.ask(HEARTBEAT, 4).throttle_time
+            throttle_time: timedelta = client.ask(ApiKey.HEARTBEAT, 4).throttle_time
         return round(throttle_time.total_seconds() * 1000)
 
     def metadata(self) -> dict[int, Endpoint]:
         """Returns the brokers in a Metadata answer that a client gets."""
         with self.client() as client:
-            brokers = client.ask(METADATA, 12, topics=()).brokers
+            brokers = client.ask(ApiKey.METADATA, 12, topics=()).brokers
         return {each.node_id: Endpoint(each.host, each.port) for each in brokers}
 
 
@@ -151,9 +152,9 @@ def test_a_broker_that_an_answer_tells_of_can_be_reached_when_the_answer_is_ther
     with FakeCluster() as cluster, proxying(cluster.start(1)) as scene, scene.client() as client:
         for node_id in range(2, 8):
             new = cluster.start(node_id)
-            ports = {each.node_id: each.port for each in client.ask(METADATA, 12, topics=()).brokers}
+            ports = {each.node_id: each.port for each in client.ask(ApiKey.METADATA, 12, topics=()).brokers}
             with Client("127.0.0.1", ports[node_id]) as straight:
-                answer = straight.ask(HEARTBEAT, 4)
+                answer = straight.ask(ApiKey.HEARTBEAT, 4)
             assert answer.throttle_time.total_seconds() * 1000 == new.port
 
 
@@ -178,7 +179,7 @@ def test_a_broker_that_is_down_is_hung_up_for_and_one_line_says_so(caplog: pytes
             cluster.stop(second)
             for _ in range(5):
                 with scene.client(2) as client, pytest.raises(Disconnected):
-                    client.ask(HEARTBEAT, 4)
+                    client.ask(ApiKey.HEARTBEAT, 4)
             assert scene.port_behind(1) == first.port
             cluster.start(2)
             until(lambda: scene.proxy.brokers.endpoint(2) == cluster.endpoints[2], "the look that finds it")
@@ -343,9 +344,9 @@ def test_a_client_that_is_held_back_and_hears_nothing_is_idle(is_full: bool) -> 
         proxying(cluster.start(1), settings=settings) as scene,
         scene.client(1) as client,
     ):
-        assert client.ask(HEARTBEAT, 4)
+        assert client.ask(ApiKey.HEARTBEAT, 4)
         (side,) = scene.proxy.clients
-        side.pending.append(PendingRequest(1, scene.proxy.routes[HEARTBEAT << 16 | 4], 0.0))
+        side.pending.append(PendingRequest(1, scene.proxy.routes[ApiKey.HEARTBEAT << 16 | 4], 0.0))
         if is_full:
             scene.loop.call_soon_threadsafe(side.on_upstream_full)
             until(lambda: not scene.proxy.clients, "the sweep")

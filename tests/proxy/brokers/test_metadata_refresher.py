@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from kcoord.api_keys import ApiKey
 from kcoord.proxy.brokers import metadata_refresher
 from kcoord.proxy.brokers.failures import Failure, format_failures, with_advice
 from kcoord.proxy.forwarding.endpoints import Endpoint
@@ -17,7 +18,7 @@ from kcoord.proxy.proxy import Proxy
 from kcoord.proxy.setup import CannotProxy, ProxySetup
 from kcoord.testing.node import free_ports
 from tests.proxy.brokers.test_following import DEADLINE, proxying, until
-from tests.proxy.fake_cluster import METADATA, FakeCluster
+from tests.proxy.fake_cluster import FakeCluster
 from tests.support.certificates import authority, signed
 
 A, B, C = Endpoint("a", 1), Endpoint("b", 2), Endpoint("c", 3)
@@ -116,8 +117,8 @@ def test_a_broker_that_hung_up_between_two_looks_and_is_there_is_not_silent(capl
         dialogue = scene.proxy._metadata_refresher._connection
         assert dialogue
         scene.loop.call_soon_threadsafe(dialogue.transport.abort)
-        asked = cluster.asked[1, METADATA]
-        until(lambda: cluster.asked[1, METADATA] > asked + 1, "looks")
+        asked = cluster.asked[1, ApiKey.METADATA]
+        until(lambda: cluster.asked[1, ApiKey.METADATA] > asked + 1, "looks")
     assert "silent" not in caplog.text
 
 

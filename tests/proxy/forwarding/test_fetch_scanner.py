@@ -8,15 +8,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kcoord.api_keys import ApiKey
 from kcoord.protocol.codec import decode_response, known_versions
 from kcoord.protocol.frames import CorruptMessage
 from kcoord.proxy.forwarding.endpoints import Endpoint
 from kcoord.proxy.forwarding.fetch_scanner import FIRST_WITH_ENDPOINTS, FetchScanner
 from kcoord.proxy.forwarding.node_endpoints import brokers_in, rewrite_same_length
-from kcoord.proxy.forwarding.rewriting import FETCH
 from tests.proxy.answers import CORRELATION_ID, frame_of, here, moved, random_answer
 
-VERSIONS = range(FIRST_WITH_ENDPOINTS, known_versions(FETCH).stop)
+VERSIONS = range(FIRST_WITH_ENDPOINTS, known_versions(ApiKey.FETCH).stop)
 UNKNOWN_TAG = b"\x63\x03abc"  # 99
 
 
@@ -46,37 +46,37 @@ def walked(frame: bytes, cuts: list[int]) -> bytes:
 @settings(max_examples=25, deadline=None)
 @given(seed=st.integers(), data=st.data())
 def test_wherever_it_is_cut_only_addresses_differ(version: int, seed: int, data: st.DataObject) -> None:
-    answer = long_hosts(random_answer(FETCH, version, random.Random(seed)))
-    frame = frame_of(FETCH, version, answer)
+    answer = long_hosts(random_answer(ApiKey.FETCH, version, random.Random(seed)))
+    frame = frame_of(ApiKey.FETCH, version, answer)
     cuts = sorted(data.draw(st.lists(st.integers(0, len(frame)), max_size=12)))
 
     sent = walked(frame, cuts)
 
     assert len(sent) == len(frame)
-    assert decode_response(sent, FETCH, version) == (CORRELATION_ID, moved(answer))
+    assert decode_response(sent, ApiKey.FETCH, version) == (CORRELATION_ID, moved(answer))
 
 
 def test_byte_by_byte_it_is_the_same() -> None:
-    answer = long_hosts(random_answer(FETCH, VERSIONS[-1], random.Random(5)))
-    frame = frame_of(FETCH, VERSIONS[-1], answer)
+    answer = long_hosts(random_answer(ApiKey.FETCH, VERSIONS[-1], random.Random(5)))
+    frame = frame_of(ApiKey.FETCH, VERSIONS[-1], answer)
     assert walked(frame, list(range(1, len(frame)))) == walked(frame, [])
 
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_addresses_that_do_not_fit_are_left_out(version: int) -> None:
-    answer = random_answer(FETCH, version, random.Random(3))
+    answer = random_answer(ApiKey.FETCH, version, random.Random(3))
     endpoint = _endpoint(version)
     answer = replace(answer, node_endpoints=(replace(endpoint, node_id=3, host="k", port=9092, rack=None),))
-    frame = frame_of(FETCH, version, answer)
+    frame = frame_of(ApiKey.FETCH, version, answer)
 
     sent = walked(frame, [])
 
     assert len(sent) == len(frame)
-    assert decode_response(sent, FETCH, version) == (CORRELATION_ID, replace(answer, node_endpoints=()))
+    assert decode_response(sent, ApiKey.FETCH, version) == (CORRELATION_ID, replace(answer, node_endpoints=()))
 
 
 def _endpoint(version: int) -> Any:
-    seeds = (random_answer(FETCH, version, random.Random(seed)) for seed in range(100))
+    seeds = (random_answer(ApiKey.FETCH, version, random.Random(seed)) for seed in range(100))
     return next(answer.node_endpoints[0] for answer in seeds if answer.node_endpoints)
 
 
@@ -84,11 +84,11 @@ def _endpoint(version: int) -> Any:
 def test_every_difference_of_lengths_is_made_up_for(host_length: int) -> None:
     version = VERSIONS[-1]
     endpoint = replace(_endpoint(version), node_id=3, host="x" * host_length, port=1, rack="r")
-    answer = replace(random_answer(FETCH, version, random.Random(3)), node_endpoints=(endpoint,))
-    frame = frame_of(FETCH, version, answer)
+    answer = replace(random_answer(ApiKey.FETCH, version, random.Random(3)), node_endpoints=(endpoint,))
+    frame = frame_of(ApiKey.FETCH, version, answer)
 
     sent = walked(frame, [])
-    _, read = decode_response(sent, FETCH, version)
+    _, read = decode_response(sent, ApiKey.FETCH, version)
 
     assert len(sent) == len(frame)
     assert b"x" * 4 not in sent
@@ -111,7 +111,7 @@ def test_tagged_fields_that_nobody_knows_yet_stay() -> None:
 @settings(max_examples=60, deadline=None)
 @given(seed=st.integers(), junk=st.binary(max_size=6), data=st.data())
 def test_a_broken_answer_is_an_error_and_nothing_worse(seed: int, junk: bytes, data: st.DataObject) -> None:
-    frame = frame_of(FETCH, VERSIONS[-1], random_answer(FETCH, VERSIONS[-1], random.Random(seed)))
+    frame = frame_of(ApiKey.FETCH, VERSIONS[-1], random_answer(ApiKey.FETCH, VERSIONS[-1], random.Random(seed)))
     at = data.draw(st.integers(0, len(frame)))
     broken = frame[:at] + junk + frame[at + data.draw(st.integers(0, 4)) :]
     walk = FetchScanner()

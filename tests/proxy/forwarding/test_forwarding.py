@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kcoord.api_keys import ApiKey
 from kcoord.client.kio_codec import build_entity
 from kcoord.errors import ErrorCode
 from kcoord.protocol.codec import decode_response, encode_response, known_versions
@@ -15,23 +16,9 @@ from kcoord.protocol.headers import RequestHeader
 from kcoord.proxy.forwarding.api_versions import NEWEST
 from kcoord.proxy.forwarding.endpoints import Endpoint
 from kcoord.proxy.forwarding.interceptors import PASS, Answer, Decision, Handle, Request
-from kcoord.proxy.forwarding.routes import SASL_HANDSHAKE, Routes
+from kcoord.proxy.forwarding.routes import Routes
 from tests.proxy.answers import frame_of, here, moved, random_answer
-from tests.proxy.forwarding_scene import (
-    API_VERSIONS,
-    FETCH,
-    HEARTBEAT,
-    METADATA,
-    OFFSET_COMMIT,
-    PRODUCE,
-    Link,
-    RecordingInterceptor,
-    Scene,
-    answer,
-    heartbeat,
-    produce,
-    request,
-)
+from tests.proxy.forwarding_scene import Link, RecordingInterceptor, Scene, answer, heartbeat, produce, request
 
 REFUSED = [b"refused"]
 
@@ -41,9 +28,9 @@ def metadata_answer(correlation_id: int, *, version: int = 12) -> tuple[bytes, A
 
     brokers = [{"node_id": 1, "host": "kafka-1", "port": 9092}, {"node_id": 2, "host": "kafka-2", "port": 9092}]
     entity = build_entity(
-        load_response_schema(METADATA, version), {"brokers": brokers, "cluster_id": "c", "topics": ()}
+        load_response_schema(ApiKey.METADATA, version), {"brokers": brokers, "cluster_id": "c", "topics": ()}
     )
-    return encode_response(RequestHeader(METADATA, version, correlation_id), entity), entity
+    return encode_response(RequestHeader(ApiKey.METADATA, version, correlation_id), entity), entity
 
 
 def cut(stream: bytes, positions: list[int]) -> list[bytes]:
@@ -81,7 +68,7 @@ def test_a_long_request_is_not_waited_for() -> None:
 
 def test_a_long_answer_is_not_waited_for() -> None:
     scene = Scene()
-    scene.ask(request(FETCH, 12, 1))
+    scene.ask(request(ApiKey.FETCH, 12, 1))
     long = answer(1, bytes(100_000))
     scene.answer(long[:6], long[6:70_000])
     assert scene.client_link.written == long[:70_000]
@@ -91,8 +78,8 @@ def test_a_long_answer_is_not_waited_for() -> None:
 @given(seeds=st.lists(st.integers(0, 5), max_size=8), data=st.data())
 def test_however_the_stream_is_cut_the_same_comes_out(seeds: list[int], data: st.DataObject) -> None:
     """The stream has all kinds of requests: forwarded, Produce with acks=0, seen whole, and answered here."""
-    refused = RecordingInterceptor(lambda request: Answer(REFUSED), interests=[OFFSET_COMMIT])
-    watching = RecordingInterceptor(observed=[HEARTBEAT])
+    refused = RecordingInterceptor(lambda request: Answer(REFUSED), interests=[ApiKey.OFFSET_COMMIT])
+    watching = RecordingInterceptor(observed=[ApiKey.HEARTBEAT])
     scene = Scene(refused, watching)
     asked, passed, replies, sent = b"", b"", b"", b""
     for number, seed in enumerate(seeds):
@@ -104,9 +91,9 @@ def test_however_the_stream_is_cut_the_same_comes_out(seeds: list[int], data: st
             case 3:
                 frame, reply = produce(number, acks=1, version=7, size=300), answer(number, bytes(500))
             case 4:
-                frame, reply = request(FETCH, 12, number), answer(number, bytes(2000))
+                frame, reply = request(ApiKey.FETCH, 12, number), answer(number, bytes(2000))
             case _:
-                asked += request(OFFSET_COMMIT, 9, number, group_id="g", topics=())
+                asked += request(ApiKey.OFFSET_COMMIT, 9, number, group_id="g", topics=())
                 sent += REFUSED[0]
                 continue
         asked, passed, replies, sent = asked + frame, passed + frame, replies + reply, sent + reply
@@ -139,13 +126,13 @@ def test_a_produce_without_acks_is_not_awaited_wherever_it_is_cut(version: int) 
 @pytest.mark.parametrize("positions", [[], [3], [7, 8, 9], [20, 40]])
 def test_addresses_are_rewritten_and_told_before_the_answer_is_sent(positions: list[int]) -> None:
     scene = Scene()
-    scene.ask(request(METADATA, 12, 5, topics=None) + heartbeat(6))
+    scene.ask(request(ApiKey.METADATA, 12, 5, topics=None) + heartbeat(6))
     metadata, entity = metadata_answer(5)
     scene.answer(*cut(metadata + answer(6), positions))
 
     sent = scene.client_link.written
     length = int.from_bytes(sent[:4])
-    assert decode_response(sent[4 : 4 + length], METADATA, 12) == (5, moved(entity))
+    assert decode_response(sent[4 : 4 + length], ApiKey.METADATA, 12) == (5, moved(entity))
     assert sent[4 + length :] == answer(6)
     assert scene.seen == [({1: Endpoint("kafka-1", 9092), 2: Endpoint("kafka-2", 9092)}, True)]
 
@@ -155,12 +142,14 @@ def test_the_end_of_a_fetch_answer_is_rewritten_though_its_beginning_has_left() 
     from dataclasses import replace
 
     scene = Scene()
-    scene.ask(request(FETCH, 17, 77) + heartbeat(8))
-    entity = next(each for seed in range(100) if (each := random_answer(FETCH, 17, random.Random(seed))).node_endpoints)
+    scene.ask(request(ApiKey.FETCH, 17, 77) + heartbeat(8))
+    entity = next(
+        each for seed in range(100) if (each := random_answer(ApiKey.FETCH, 17, random.Random(seed))).node_endpoints
+    )
     # So many that the answer is longer than one that is buffered.
     brokers = tuple(replace(entity.node_endpoints[0], node_id=7, host="k" * 100) for _ in range(1000))
     entity = replace(entity, node_endpoints=brokers)
-    frame = frame_of(FETCH, 17, entity)
+    frame = frame_of(ApiKey.FETCH, 17, entity)
     framed = len(frame).to_bytes(4) + frame
 
     scene.answer(framed[:100])
@@ -169,7 +158,7 @@ def test_the_end_of_a_fetch_answer_is_rewritten_though_its_beginning_has_left() 
 
     sent = scene.client_link.written
     assert len(sent) == len(framed + answer(8))
-    assert decode_response(sent[4 : len(framed)], FETCH, 17) == (77, moved(entity))
+    assert decode_response(sent[4 : len(framed)], ApiKey.FETCH, 17) == (77, moved(entity))
     assert sent[len(framed) :] == answer(8)
     assert {node_id for named, _ in scene.seen for node_id in named} == {7}
 
@@ -178,19 +167,25 @@ def test_versions_are_cut_to_what_can_be_passed_on() -> None:
     from kio.index import load_response_schema
 
     scene = Scene()
-    scene.ask(request(API_VERSIONS, 3, 1, client_software_name="x", client_software_version="1"))
-    values = {"api_keys": [{"api_key": FETCH, "min_version": 4, "max_version": 99}]}
-    scene.answer(encode_response(RequestHeader(API_VERSIONS, 3, 1), build_entity(load_response_schema(18, 3), values)))
-    _, sent = decode_response(scene.client_link.written[4:], API_VERSIONS, 3)
-    assert [(each.api_key, each.max_version) for each in sent.api_keys] == [(FETCH, known_versions(FETCH)[-1])]
+    scene.ask(request(ApiKey.API_VERSIONS, 3, 1, client_software_name="x", client_software_version="1"))
+    values = {"api_keys": [{"api_key": ApiKey.FETCH, "min_version": 4, "max_version": 99}]}
+    scene.answer(
+        encode_response(
+            RequestHeader(ApiKey.API_VERSIONS, 3, 1), build_entity(load_response_schema(ApiKey.API_VERSIONS, 3), values)
+        )
+    )
+    _, sent = decode_response(scene.client_link.written[4:], ApiKey.API_VERSIONS, 3)
+    assert [(each.api_key, each.max_version) for each in sent.api_keys] == [
+        (ApiKey.FETCH, known_versions(ApiKey.FETCH)[-1])
+    ]
 
 
 def test_a_client_that_speaks_a_newer_apiversions_is_told_so_without_the_broker() -> None:
     scene = Scene()
-    newer = bytearray(request(API_VERSIONS, NEWEST, 9, client_software_name="x", client_software_version="1"))
+    newer = bytearray(request(ApiKey.API_VERSIONS, NEWEST, 9, client_software_name="x", client_software_version="1"))
     newer[6:8] = (NEWEST + 1).to_bytes(2)
     scene.ask(bytes(newer))
-    _, sent = decode_response(scene.client_link.written[4:], API_VERSIONS, 0)
+    _, sent = decode_response(scene.client_link.written[4:], ApiKey.API_VERSIONS, 0)
     assert sent.error_code is ErrorCode.unsupported_version
     assert not scene.connects
 
@@ -199,8 +194,8 @@ def test_a_client_that_speaks_a_newer_apiversions_is_told_so_without_the_broker(
 
 
 def test_an_answer_of_ours_waits_for_those_of_the_broker_before_it() -> None:
-    scene = Scene(RecordingInterceptor(lambda request: Answer(REFUSED), interests=[OFFSET_COMMIT]))
-    scene.ask(heartbeat(1) + request(OFFSET_COMMIT, 9, 2, group_id="g", topics=()) + heartbeat(3))
+    scene = Scene(RecordingInterceptor(lambda request: Answer(REFUSED), interests=[ApiKey.OFFSET_COMMIT]))
+    scene.ask(heartbeat(1) + request(ApiKey.OFFSET_COMMIT, 9, 2, group_id="g", topics=()) + heartbeat(3))
     assert scene.broker_link.written == heartbeat(1) + heartbeat(3)
     assert not scene.client_link.written
     scene.answer(answer(1))
@@ -210,9 +205,9 @@ def test_an_answer_of_ours_waits_for_those_of_the_broker_before_it() -> None:
 
 
 def test_the_first_that_does_not_let_it_pass_decides() -> None:
-    first = RecordingInterceptor(interests=[HEARTBEAT])
-    second = RecordingInterceptor(lambda request: Answer(REFUSED), interests=[HEARTBEAT])
-    third = RecordingInterceptor(interests=[HEARTBEAT])
+    first = RecordingInterceptor(interests=[ApiKey.HEARTBEAT])
+    second = RecordingInterceptor(lambda request: Answer(REFUSED), interests=[ApiKey.HEARTBEAT])
+    third = RecordingInterceptor(interests=[ApiKey.HEARTBEAT])
     scene = Scene(first, second, third)
     scene.ask(heartbeat(1))
     assert scene.client_link.written == REFUSED[0]
@@ -226,8 +221,8 @@ def test_what_is_taken_begins_when_all_before_it_is_answered_and_nothing_overtak
     def take(request: Request) -> Decision:
         return Handle(lambda: begun.append(request.correlation_id))
 
-    scene = Scene(RecordingInterceptor(take, interests=[OFFSET_COMMIT]))
-    commits = [request(OFFSET_COMMIT, 9, number, group_id="g", topics=()) for number in (2, 4)]
+    scene = Scene(RecordingInterceptor(take, interests=[ApiKey.OFFSET_COMMIT]))
+    commits = [request(ApiKey.OFFSET_COMMIT, 9, number, group_id="g", topics=()) for number in (2, 4)]
     scene.ask(heartbeat(1) + commits[0] + heartbeat(3) + commits[1])
     assert not begun
     assert scene.reading() == (False, True)
@@ -247,16 +242,18 @@ def test_what_is_taken_begins_when_all_before_it_is_answered_and_nothing_overtak
 
 def test_what_is_taken_may_be_answered_at_once_however_much_of_it_there_is() -> None:
     scene = Scene(
-        RecordingInterceptor(lambda request: Handle(lambda: scene.client.answer([b"."])), interests=[OFFSET_COMMIT])
+        RecordingInterceptor(
+            lambda request: Handle(lambda: scene.client.answer([b"."])), interests=[ApiKey.OFFSET_COMMIT]
+        )
     )
-    commits = b"".join(request(OFFSET_COMMIT, 9, number, group_id="g", topics=()) for number in range(5000))
+    commits = b"".join(request(ApiKey.OFFSET_COMMIT, 9, number, group_id="g", topics=()) for number in range(5000))
     scene.ask(commits)
     assert scene.client_link.written == b"." * 5000
     assert scene.reading() == (True, True)
 
 
 def test_an_answer_to_a_client_that_has_gone_is_dropped() -> None:
-    scene = Scene(RecordingInterceptor(lambda request: Handle(lambda: None), interests=[HEARTBEAT]))
+    scene = Scene(RecordingInterceptor(lambda request: Handle(lambda: None), interests=[ApiKey.HEARTBEAT]))
     scene.ask(heartbeat(1))
     scene.client.connection_lost(None)
     scene.client.answer([b"late"])
@@ -266,12 +263,12 @@ def test_an_answer_to_a_client_that_has_gone_is_dropped() -> None:
 
 def taking(begun: list[int]) -> RecordingInterceptor:
     return RecordingInterceptor(
-        lambda request: Handle(lambda: begun.append(request.correlation_id)), interests=[OFFSET_COMMIT]
+        lambda request: Handle(lambda: begun.append(request.correlation_id)), interests=[ApiKey.OFFSET_COMMIT]
     )
 
 
 def commit(correlation_id: int) -> bytes:
-    return request(OFFSET_COMMIT, 9, correlation_id, group_id="g", topics=())
+    return request(ApiKey.OFFSET_COMMIT, 9, correlation_id, group_id="g", topics=())
 
 
 def test_what_a_client_sent_behind_a_request_that_was_taken_is_decided_though_it_has_gone() -> None:
@@ -330,9 +327,9 @@ def test_a_request_that_was_taken_with_nothing_behind_it_keeps_no_client_that_ha
 
 
 def test_what_is_watched_is_seen_whole_as_the_broker_said_it() -> None:
-    clerk = RecordingInterceptor(observed=[METADATA])
+    clerk = RecordingInterceptor(observed=[ApiKey.METADATA])
     scene = Scene(clerk)
-    asked = request(METADATA, 12, 5, topics=None)
+    asked = request(ApiKey.METADATA, 12, 5, topics=None)
     scene.ask(asked[:9], asked[9:])
     metadata, _ = metadata_answer(5)
     scene.answer(metadata[:30], metadata[30:])
@@ -341,7 +338,7 @@ def test_what_is_watched_is_seen_whole_as_the_broker_said_it() -> None:
 
 
 def test_a_produce_that_was_seen_and_passed_is_awaited_only_if_it_is_answered() -> None:
-    scene = Scene(RecordingInterceptor(lambda request: PASS, interests=[PRODUCE]))
+    scene = Scene(RecordingInterceptor(lambda request: PASS, interests=[ApiKey.PRODUCE]))
     scene.ask(produce(1, acks=0) + produce(2, acks=1))
     assert [each.correlation_id for each in scene.client.pending] == [2]
 
@@ -373,7 +370,7 @@ def test_a_request_that_an_interceptor_cannot_read_ends_the_connection(caplog: p
     def refuse(request: Request) -> Decision:
         raise CorruptMessage("the body ends too early")
 
-    scene = Scene(RecordingInterceptor(refuse, interests=[HEARTBEAT]))
+    scene = Scene(RecordingInterceptor(refuse, interests=[ApiKey.HEARTBEAT]))
     scene.ask(heartbeat(1) + heartbeat(2))
     assert scene.client_link.is_closed
     assert not scene.broker_link.written
@@ -386,7 +383,7 @@ def test_a_request_that_an_interceptor_cannot_read_ends_the_connection(caplog: p
 )
 def test_an_answer_that_cannot_be_ends_both_connections(broken: bytes, caplog: pytest.LogCaptureFixture) -> None:
     scene = Scene()
-    scene.ask(request(METADATA, 12, 1, topics=None) if len(broken) > 100 else heartbeat(1))
+    scene.ask(request(ApiKey.METADATA, 12, 1, topics=None) if len(broken) > 100 else heartbeat(1))
     scene.answer(broken, bytes(50))
     assert scene.client_link.is_closed
     assert scene.broker_link.is_closed
@@ -414,8 +411,8 @@ def test_who_is_served_here_goes_on_without_a_broker_that_has_nothing_to_answer(
     def take(request: Request) -> Decision:
         return Handle(lambda: taken.append(request))
 
-    scene = Scene(RecordingInterceptor(take, interests=[HEARTBEAT]))
-    scene.ask(request(OFFSET_COMMIT, 8, 1), heartbeat(2))
+    scene = Scene(RecordingInterceptor(take, interests=[ApiKey.HEARTBEAT]))
+    scene.ask(request(ApiKey.OFFSET_COMMIT, 8, 1), heartbeat(2))
     scene.answer(answer(1))
     assert scene.broker
     scene.broker.connection_lost(None)
@@ -424,9 +421,9 @@ def test_who_is_served_here_goes_on_without_a_broker_that_has_nothing_to_answer(
     assert not scene.client_link.is_closed
 
     scene.broker_link = Link()
-    scene.ask(request(OFFSET_COMMIT, 8, 3))
+    scene.ask(request(ApiKey.OFFSET_COMMIT, 8, 3))
     assert scene.connects == 2
-    assert scene.broker_link.written == request(OFFSET_COMMIT, 8, 3)
+    assert scene.broker_link.written == request(ApiKey.OFFSET_COMMIT, 8, 3)
     scene.broker.connection_lost(None)
     assert scene.client_link.is_closed, "an answer was due"
 
@@ -440,7 +437,7 @@ def test_a_malformed_produce_is_not_waited_for_when_all_of_it_is_there(caplog: p
     assert "malformed Produce" in caplog.text
 
 
-@pytest.mark.parametrize("clerks", [(), (RecordingInterceptor(interests=[PRODUCE]),)])
+@pytest.mark.parametrize("clerks", [(), (RecordingInterceptor(interests=[ApiKey.PRODUCE]),)])
 def test_a_produce_whose_lengths_cannot_be_read_is_hung_up_on_with_one_line(
     clerks: tuple[RecordingInterceptor, ...], caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -454,7 +451,7 @@ def test_a_produce_whose_lengths_cannot_be_read_is_hung_up_on_with_one_line(
 
 def test_an_answer_that_waits_to_be_whole_counts_as_held() -> None:
     scene = Scene()
-    scene.ask(request(METADATA, 12, 1, topics=()))
+    scene.ask(request(ApiKey.METADATA, 12, 1, topics=()))
     scene.answer(b"\0\0\x10\0" + b"\0\0\0\1" + bytes(1000))
     assert scene.held_bytes == 1008
     scene.client.connection_lost(None)
@@ -463,9 +460,9 @@ def test_an_answer_that_waits_to_be_whole_counts_as_held() -> None:
 
 def test_a_login_without_headers_is_told_of_as_ever_though_it_is_not_passed_on() -> None:
     """librdkafka before 2.11.1 takes a broker without version 0 for one without SaslHandshake."""
-    assert SASL_HANDSHAKE not in Routes(()).limits
-    assert Routes(())[SASL_HANDSHAKE << 16].is_refused
-    assert not Routes(())[SASL_HANDSHAKE << 16 | 1].is_refused
+    assert ApiKey.SASL_HANDSHAKE not in Routes(()).limits
+    assert Routes(())[ApiKey.SASL_HANDSHAKE << 16].is_refused
+    assert not Routes(())[ApiKey.SASL_HANDSHAKE << 16 | 1].is_refused
 
 
 def test_only_so_many_kinds_of_requests_are_remembered() -> None:

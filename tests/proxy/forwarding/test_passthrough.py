@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kcoord.api_keys import ApiKey
 from kcoord.protocol.codec import known_versions
 from kcoord.protocol.frames import CorruptMessage, framed
 from kcoord.proxy.forwarding.fetch_scanner import FIRST_WITH_ENDPOINTS
@@ -18,14 +19,18 @@ from kcoord.proxy.forwarding.passthrough import (
     produce_by_id_needs_no_rewrite,
     produce_by_name_needs_no_rewrite,
 )
-from kcoord.proxy.forwarding.rewriting import FETCH, PRODUCE, find_addresses
+from kcoord.proxy.forwarding.rewriting import find_addresses
 from tests.proxy.answers import frame_of, random_answer
 
 FETCHES = [
-    (FETCH, version, fetch_needs_no_rewrite) for version in range(FIRST_WITH_ENDPOINTS, known_versions(FETCH).stop)
+    (ApiKey.FETCH, version, fetch_needs_no_rewrite)
+    for version in range(FIRST_WITH_ENDPOINTS, known_versions(ApiKey.FETCH).stop)
 ]
-PRODUCES = [(PRODUCE, version, produce_by_name_needs_no_rewrite) for version in (10, 11, 12)]
-PRODUCES += [(PRODUCE, version, produce_by_id_needs_no_rewrite) for version in range(13, known_versions(PRODUCE).stop)]
+PRODUCES = [(ApiKey.PRODUCE, version, produce_by_name_needs_no_rewrite) for version in (10, 11, 12)]
+PRODUCES += [
+    (ApiKey.PRODUCE, version, produce_by_id_needs_no_rewrite)
+    for version in range(13, known_versions(ApiKey.PRODUCE).stop)
+]
 every_version = pytest.mark.parametrize(("api_key", "version", "is_plain"), FETCHES + PRODUCES)
 seeds = st.integers(0, 1_000_000)
 
@@ -108,6 +113,6 @@ def test_an_answer_that_is_too_short_or_too_long_is_not_plain(
 
 def test_what_no_layout_fits_is_not_plain() -> None:
     with pytest.raises(CorruptMessage):
-        find_addresses(bytes(5) + b"\xff" * 5, FETCH, FETCHES[0][1])
+        find_addresses(bytes(5) + b"\xff" * 5, ApiKey.FETCH, FETCHES[0][1])
     for _, _, is_plain in FETCHES + PRODUCES:
         assert not is_plain(bytes(8) + b"\xff" * 40)

@@ -7,6 +7,7 @@ import pytest
 from kio.index import load_response_schema
 from kio.schema.index import api_key_map
 
+from kcoord.api_keys import ApiKey
 from kcoord.client.kio_codec import build_entity
 from kcoord.protocol.codec import decode_response, known_versions
 from kcoord.protocol.entity_fields import shape_of
@@ -57,8 +58,8 @@ def test_no_other_answer_to_a_client_has_a_host_and_a_port() -> None:
 
 
 def test_where_controllers_are_is_not_told() -> None:
-    assert rewritable_versions(rewriting.DESCRIBE_QUORUM) == range(2)
-    assert "host" in _field_names(load_response_schema(rewriting.DESCRIBE_QUORUM, 2))
+    assert rewritable_versions(ApiKey.DESCRIBE_QUORUM) == range(2)
+    assert "host" in _field_names(load_response_schema(ApiKey.DESCRIBE_QUORUM, 2))
 
 
 def _field_names(entity_type: type) -> set[str]:
@@ -108,19 +109,19 @@ def test_a_broken_answer_is_an_error_and_nothing_worse(api_key: int, version: in
     assert refused
 
 
-@pytest.mark.parametrize("version", known_versions(rewriting.FIND_COORDINATOR))
+@pytest.mark.parametrize("version", known_versions(ApiKey.FIND_COORDINATOR))
 def test_a_coordinator_that_was_not_found_stays_nowhere(version: int) -> None:
     nowhere = {"node_id": -1, "host": "", "port": -1}
-    answer_type = load_response_schema(rewriting.FIND_COORDINATOR, version)
+    answer_type = load_response_schema(ApiKey.FIND_COORDINATOR, version)
     answer = build_entity(answer_type, {"coordinators": [{"key": "g", **nowhere}]} if version >= 4 else nowhere)
-    frame = frame_of(rewriting.FIND_COORDINATOR, version, answer)
-    assert rewrite(frame, rewriting.FIND_COORDINATOR, version) == frame
+    frame = frame_of(ApiKey.FIND_COORDINATOR, version, answer)
+    assert rewrite(frame, ApiKey.FIND_COORDINATOR, version) == frame
 
 
 def test_versions_without_addresses_pass_even_if_nobody_knows_them() -> None:
-    assert rewritable_versions(rewriting.FETCH) == range(known_versions(rewriting.FETCH).stop)
-    assert rewritable_versions(rewriting.METADATA) == known_versions(rewriting.METADATA)
-    assert rewritable_versions(12) is None
+    assert rewritable_versions(ApiKey.FETCH) == range(known_versions(ApiKey.FETCH).stop)
+    assert rewritable_versions(ApiKey.METADATA) == known_versions(ApiKey.METADATA)
+    assert rewritable_versions(ApiKey.HEARTBEAT) is None
 
 
 def test_a_place_is_written_as_people_write_it() -> None:

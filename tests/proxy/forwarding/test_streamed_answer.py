@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kcoord.api_keys import ApiKey
 from kcoord.protocol.frames import CorruptMessage, framed
 from kcoord.proxy.forwarding.fetch_scanner import FetchScanner
-from kcoord.proxy.forwarding.rewriting import FETCH
 from kcoord.proxy.forwarding.streamed_answer import StreamedAnswer
 from tests.proxy.answers import frame_of, random_answer
 from tests.proxy.forwarding.test_passthrough import plain
@@ -32,9 +32,9 @@ def streamed(answer: StreamedAnswer, frame: bytes, cuts: list[int]) -> bytes:
 
 
 def fetch_answer(seed: int, *, has_endpoints: bool) -> bytes:
-    answers: Any = (random_answer(FETCH, VERSION, random.Random(seed + each)) for each in range(1000))
+    answers: Any = (random_answer(ApiKey.FETCH, VERSION, random.Random(seed + each)) for each in range(1000))
     found = next(each for each in answers if each.node_endpoints)
-    return framed([frame_of(FETCH, VERSION, found if has_endpoints else plain(found))])
+    return framed([frame_of(ApiKey.FETCH, VERSION, found if has_endpoints else plain(found))])
 
 
 def test_an_answer_without_a_scanner_is_forwarded() -> None:

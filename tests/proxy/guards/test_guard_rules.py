@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from kcoord.api_keys import ApiKey
 from kcoord.protocol.codec import known_versions
 from kcoord.proxy.guards.guard_rules import BadRule, parse_rate, parse_rule, parse_size
-from kcoord.proxy.guards.guarded_apis import FAMILIES, FIND_COORDINATOR, GUARDED, Reach
+from kcoord.proxy.guards.guarded_apis import FAMILIES, GUARDED, Reach
 from kcoord.proxy.observing.observed_group import Cause
 
 SETTINGS = frozenset({32, 33, 44})
@@ -31,9 +32,9 @@ def test_a_family_is_all_apis_of_a_kind() -> None:
 
 def test_a_regex_narrows_a_family_to_what_names_groups() -> None:
     by_name, all_of_it = parse_rule("groups:a|b").apis, parse_rule("groups").apis
-    list_groups = 16
+    list_groups = ApiKey.LIST_GROUPS
     assert list_groups in all_of_it - by_name
-    assert by_name - all_of_it == {FIND_COORDINATOR, *SETTINGS}
+    assert by_name - all_of_it == {ApiKey.FIND_COORDINATOR, *SETTINGS}
 
 
 def test_a_regex_behind_other_families_is_about_settings_of_groups() -> None:

@@ -2,6 +2,7 @@
 
 import pytest
 
+from kcoord.api_keys import ApiKey
 from kcoord.client.kio_codec import build_entity
 from kcoord.errors import ErrorCode
 from kcoord.protocol.codec import decode_request, decode_response, encode_response, response_type
@@ -13,9 +14,6 @@ from kcoord.proxy.guards.guarding import GuardInterceptor
 from kcoord.proxy.observing.group_observer import GroupObserver
 
 from ..forwarding_scene import (
-    FETCH,
-    METADATA,
-    PRODUCE,
     RecordingInterceptor,
     Scene,
     answer,
@@ -25,7 +23,6 @@ from ..forwarding_scene import (
 )
 from ..guard_scene import Clock
 
-DESCRIBE_GROUPS = 15
 REFUSED = ErrorCode.group_authorization_failed
 
 
@@ -41,8 +38,8 @@ def secretive() -> GuardInterceptor:
 
 def _described(correlation_id: int, *names: str) -> bytes:
     """Encodes a broker's DescribeGroups answer, with its length."""
-    entity = build_entity(response_type(DESCRIBE_GROUPS, 5), {"groups": [{"group_id": name} for name in names]})
-    return encode_response(RequestHeader(DESCRIBE_GROUPS, 5, correlation_id), entity)
+    entity = build_entity(response_type(ApiKey.DESCRIBE_GROUPS, 5), {"groups": [{"group_id": name} for name in names]})
+    return encode_response(RequestHeader(ApiKey.DESCRIBE_GROUPS, 5, correlation_id), entity)
 
 
 def _frames(stream: bytes) -> list[bytes]:
@@ -50,11 +47,11 @@ def _frames(stream: bytes) -> list[bytes]:
 
 
 def _outcomes(frame: bytes) -> list[tuple[str, ErrorCode]]:
-    _, response = decode_response(frame, DESCRIBE_GROUPS, 5)
+    _, response = decode_response(frame, ApiKey.DESCRIBE_GROUPS, 5)
     return [(group.group_id, group.error_code) for group in response.groups]
 
 
-ASKED = request(DESCRIBE_GROUPS, 5, 2, groups=["open", "secret"])
+ASKED = request(ApiKey.DESCRIBE_GROUPS, 5, 2, groups=["open", "secret"])
 
 
 def test_a_request_without_the_denied_group_passes_in_its_place_between_others(secretive: GuardInterceptor) -> None:
@@ -62,7 +59,7 @@ def test_a_request_without_the_denied_group_passes_in_its_place_between_others(s
     scene.ask(heartbeat(1) + ASKED + heartbeat(3))
     first, second, third = _frames(scene.broker_link.written)
     assert (first, third) == (heartbeat(1)[4:], heartbeat(3)[4:])
-    assert decode_request(second, DESCRIBE_GROUPS, 5)[1].groups == ("open",)
+    assert decode_request(second, ApiKey.DESCRIBE_GROUPS, 5)[1].groups == ("open",)
     scene.answer(answer(1) + _described(2, "open") + answer(3))
     first, second, third = _frames(scene.client_link.written)
     assert (first, third) == (answer(1)[4:], answer(3)[4:])
@@ -73,23 +70,23 @@ def test_a_request_that_comes_in_pieces_is_guarded_as_well(secretive: GuardInter
     scene = Scene(secretive)
     scene.ask(*(ASKED[at : at + 7] for at in range(0, len(ASKED), 7)))
     (frame,) = _frames(scene.broker_link.written)
-    assert decode_request(frame, DESCRIBE_GROUPS, 5)[1].groups == ("open",)
+    assert decode_request(frame, ApiKey.DESCRIBE_GROUPS, 5)[1].groups == ("open",)
 
 
 def test_interceptors_behind_see_what_is_left_and_what_the_broker_says_of_it(secretive: GuardInterceptor) -> None:
-    behind = RecordingInterceptor(interests=[DESCRIBE_GROUPS], observed=[DESCRIBE_GROUPS])
+    behind = RecordingInterceptor(interests=[ApiKey.DESCRIBE_GROUPS], observed=[ApiKey.DESCRIBE_GROUPS])
     scene = Scene(secretive, behind)
     scene.ask(ASKED)
     scene.answer(_described(2, "open"))
     (seen,) = behind.asked
-    assert decode_request(seen.frame, DESCRIBE_GROUPS, 5)[1].groups == ("open",)
+    assert decode_request(seen.frame, ApiKey.DESCRIBE_GROUPS, 5)[1].groups == ("open",)
     ((_, shown),) = behind.answered
     assert _outcomes(shown) == [("open", ErrorCode.none)]
 
 
 def test_what_is_answered_here_is_amended_too(secretive: GuardInterceptor) -> None:
     scene = Scene(
-        secretive, RecordingInterceptor(lambda _: Answer([_described(2, "open")]), interests=[DESCRIBE_GROUPS])
+        secretive, RecordingInterceptor(lambda _: Answer([_described(2, "open")]), interests=[ApiKey.DESCRIBE_GROUPS])
     )
     scene.ask(ASKED)
     (frame,) = _frames(scene.client_link.written)
@@ -98,7 +95,7 @@ def test_what_is_answered_here_is_amended_too(secretive: GuardInterceptor) -> No
 
 def test_what_is_taken_is_amended_and_watched_when_it_is_answered(secretive: GuardInterceptor) -> None:
     behind = RecordingInterceptor(
-        lambda _: Handle(lambda: None), interests=[DESCRIBE_GROUPS], observed=[DESCRIBE_GROUPS]
+        lambda _: Handle(lambda: None), interests=[ApiKey.DESCRIBE_GROUPS], observed=[ApiKey.DESCRIBE_GROUPS]
     )
     scene = Scene(secretive, behind)
     scene.ask(ASKED)
@@ -123,7 +120,7 @@ def test_a_refusal_waits_for_the_answers_before_it() -> None:
     scene.answer(answer(1) + answer(3))
     first, second, third = _frames(scene.client_link.written)
     assert (first, third) == (answer(1)[4:], answer(3)[4:])
-    _, response = decode_response(second, PRODUCE, 9)
+    _, response = decode_response(second, ApiKey.PRODUCE, 9)
     (partition,) = response.responses[0].partition_responses
     assert partition.error_code is ErrorCode.topic_authorization_failed
 
@@ -131,23 +128,29 @@ def test_a_refusal_waits_for_the_answers_before_it() -> None:
 def test_metadata_passes_a_read_only_proxy_without_its_wish_to_make_topics() -> None:
     scene = Scene(_guard(is_read_only=True))
     topics = [{"name": "new", "topic_id": None}]
-    asked = request(METADATA, 12, 1, topics=topics, allow_auto_topic_creation=True)
-    harmless = request(METADATA, 12, 1, topics=topics, allow_auto_topic_creation=False)
+    asked = request(ApiKey.METADATA, 12, 1, topics=topics, allow_auto_topic_creation=True)
+    harmless = request(ApiKey.METADATA, 12, 1, topics=topics, allow_auto_topic_creation=False)
     scene.ask(asked + heartbeat(2))  # the heartbeat is refused: it would renew a member's session
     assert scene.broker_link.written == harmless
 
 
 def test_versions_that_cannot_be_guarded_are_not_offered() -> None:
     limits = Scene(_guard(is_read_only=True)).limits
-    assert (limits[METADATA].start, limits[PRODUCE].start) == (4, 0)
+    assert (limits[ApiKey.METADATA].start, limits[ApiKey.PRODUCE].start) == (4, 0)
     assert not limits[200]
     assert 200 not in Scene(_guard()).limits
     assert not Scene(_guard(denied=(parse_rule("admin"),))).limits[200]
-    assert not Scene(_guard(denied=(parse_rule("brokers"),))).limits[4]
+    assert not Scene(_guard(denied=(parse_rule("brokers"),))).limits[ApiKey.LEADER_AND_ISR]
 
 
 def test_who_sends_what_nobody_here_can_answer_is_hung_up_on_where_it_is_denied() -> None:
-    for api_key in (4, 5, 6, 7, 200):
+    for api_key in (
+        ApiKey.LEADER_AND_ISR,
+        ApiKey.STOP_REPLICA,
+        ApiKey.UPDATE_METADATA,
+        ApiKey.CONTROLLED_SHUTDOWN,
+        200,
+    ):
         scene = Scene(_guard(denied=(parse_rule("brokers"),)))
         scene.ask(bytes([0, 0, 0, 12, 0, api_key, 0, 0, 0, 0, 0, 1, 255, 255, 0, 0]))
         assert scene.client_link.is_closed
@@ -156,7 +159,7 @@ def test_who_sends_what_nobody_here_can_answer_is_hung_up_on_where_it_is_denied(
 
 def test_fetches_of_consumers_pass_a_read_only_proxy_as_they_are_and_those_of_followers_do_not() -> None:
     scene = Scene(_guard(is_read_only=True))
-    of_consumer, of_follower = (request(FETCH, 11, number, replica_id=number - 2) for number in (1, 2))
+    of_consumer, of_follower = (request(ApiKey.FETCH, 11, number, replica_id=number - 2) for number in (1, 2))
     scene.ask(of_consumer + of_follower)
     assert scene.broker_link.written == of_consumer
     assert not scene.client_link.is_closed

@@ -7,6 +7,7 @@ from uuid import UUID
 
 import pytest
 
+from kcoord.api_keys import ApiKey
 from kcoord.errors import ErrorCode
 from kcoord.protocol.codec import decode_response, known_versions
 from kcoord.protocol.frames import CorruptMessage
@@ -17,7 +18,6 @@ from kcoord.proxy.guards.guarding import GuardInterceptor
 from kcoord.proxy.observing.group_observer import GroupObserver
 
 from ..guard_scene import (
-    JOIN_GROUP,
     Clock,
     Coordinator,
     FakeClient,
@@ -30,7 +30,6 @@ from ..guard_scene import (
     subscription,
 )
 
-PRODUCE, FETCH, METADATA, FIND_COORDINATOR, DESCRIBE_GROUPS, DELETE_GROUPS = 0, 1, 3, 10, 15, 42
 GROUP_REFUSED = ErrorCode.group_authorization_failed
 TOPIC_SETTINGS, GROUP_SETTINGS = 2, 32
 
@@ -50,12 +49,12 @@ def _allow(*texts: str) -> GuardInterceptor:
 
 def _produce(acks: int) -> Request:
     data = [{"name": "orders", "partition_data": [{"index": 0, "records": b"x"}]}]
-    return asked(PRODUCE, 9, acks=acks, topic_data=data)
+    return asked(ApiKey.PRODUCE, 9, acks=acks, topic_data=data)
 
 
 def _commit(group_id: str) -> Request:
     topics = [{"name": "orders", "partitions": [{"partition_index": 0, "committed_offset": 5}]}]
-    return asked(8, 8, group_id=group_id, topics=topics)
+    return asked(ApiKey.OFFSET_COMMIT, 8, group_id=group_id, topics=topics)
 
 
 # Read-only
@@ -68,18 +67,25 @@ def test_in_read_only_mode_what_changes_is_refused_and_what_reads_passes() -> No
     assert partition.error_code is ErrorCode.topic_authorization_failed
     assert partition.error_message == "refused by the proxy: it is read-only"
     assert guard.refusals == {("read-only", "Produce"): 1}
-    for reading in (DESCRIBE_GROUPS, 9, 2, 32, 60, 75):
+    for reading in (
+        ApiKey.DESCRIBE_GROUPS,
+        ApiKey.OFFSET_FETCH,
+        ApiKey.LIST_OFFSETS,
+        ApiKey.DESCRIBE_CONFIGS,
+        ApiKey.DESCRIBE_CLUSTER,
+        ApiKey.DESCRIBE_TOPIC_PARTITIONS,
+    ):
         assert reading not in guard.interests
 
 
-@pytest.mark.parametrize("version", known_versions(FETCH))
+@pytest.mark.parametrize("version", known_versions(ApiKey.FETCH))
 def test_in_read_only_mode_a_fetch_is_a_consumers_or_refused(version: int) -> None:
     topics = [{"topic": "orders", "topic_id": UUID(int=9), "partitions": [{"partition": 3}]}]
     guard = _guard(is_read_only=True)
-    assert FETCH in guard.interests
+    assert ApiKey.FETCH in guard.interests
     for replica_id, is_refused in ((-1, False), (-2, False), (0, True), (7, True)):
         state = {"replica_id": replica_id, "replica_epoch": 1}
-        request = asked(FETCH, version, topics=topics, replica_id=replica_id, replica_state=state)
+        request = asked(ApiKey.FETCH, version, topics=topics, replica_id=replica_id, replica_state=state)
         decision = guard.request(FakeClient(), request)
         if not is_refused:
             assert decision is PASS
@@ -92,7 +98,7 @@ def test_in_read_only_mode_a_fetch_is_a_consumers_or_refused(version: int) -> No
 
 def test_a_fetch_hides_its_replica_neither_behind_other_tags_nor_behind_itself() -> None:
     guard = _guard(is_read_only=True)
-    plain = asked(FETCH, 17).frame
+    plain = asked(ApiKey.FETCH, 17).frame
     assert plain.endswith(b"\0")
 
     def replica(number: int) -> bytes:
@@ -100,33 +106,33 @@ def test_a_fetch_hides_its_replica_neither_behind_other_tags_nor_behind_itself()
 
     for count, tags in ((1, replica(5)), (2, replica(5) + b"\x09\x01x"), (2, replica(-1) + replica(5))):
         frame = plain[:-1] + count.to_bytes() + tags
-        assert isinstance(guard.request(FakeClient(), Request(frame, FETCH, 17, 42)), Answer), tags
+        assert isinstance(guard.request(FakeClient(), Request(frame, ApiKey.FETCH, 17, 42)), Answer), tags
     unknown = plain[:-1] + b"\x01\x09\x01x"
-    assert guard.request(FakeClient(), Request(unknown, FETCH, 17, 42)) is PASS
+    assert guard.request(FakeClient(), Request(unknown, ApiKey.FETCH, 17, 42)) is PASS
 
 
 @pytest.mark.parametrize("version", [11, 17])
 def test_in_read_only_mode_a_fetch_that_ends_too_early_is_not_passed_on(version: int) -> None:
-    frame = asked(FETCH, version).frame
+    frame = asked(ApiKey.FETCH, version).frame
     for cut in (frame[:-1] if version == 17 else frame[:16], frame[:13], frame[:9]):
         with pytest.raises(CorruptMessage):
-            _guard(is_read_only=True).request(FakeClient(), Request(cut, FETCH, version, 42))
+            _guard(is_read_only=True).request(FakeClient(), Request(cut, ApiKey.FETCH, version, 42))
 
 
 def test_what_is_allowed_or_denied_of_fetch_holds_in_read_only_mode() -> None:
-    as_follower = asked(FETCH, 11, replica_id=5)
+    as_follower = asked(ApiKey.FETCH, 11, replica_id=5)
     allowed = _guard(is_read_only=True, allowed=(parse_rule("Fetch"),))
     assert allowed.request(FakeClient(), as_follower) is PASS
     denied = _guard(is_read_only=True, denied=(parse_rule("Fetch"),))
-    assert isinstance(denied.request(FakeClient(), asked(FETCH, 11)), Answer)
+    assert isinstance(denied.request(FakeClient(), asked(ApiKey.FETCH, 11)), Answer)
 
 
-@pytest.mark.parametrize("version", known_versions(FIND_COORDINATOR)[1:])
+@pytest.mark.parametrize("version", known_versions(ApiKey.FIND_COORDINATOR)[1:])
 def test_in_read_only_mode_only_coordinators_of_groups_are_looked_for(version: int) -> None:
     guard = _guard(is_read_only=True)
     codes = {1: ErrorCode.transactional_id_authorization_failed, 2: GROUP_REFUSED, 3: GROUP_REFUSED}
     for key_type in range(4):
-        request = asked(FIND_COORDINATOR, version, key_type=key_type, key="a", coordinator_keys=["a"])
+        request = asked(ApiKey.FIND_COORDINATOR, version, key_type=key_type, key="a", coordinator_keys=["a"])
         decision = guard.request(FakeClient(), request)
         if key_type == 0:
             assert decision is PASS
@@ -138,7 +144,7 @@ def test_in_read_only_mode_only_coordinators_of_groups_are_looked_for(version: i
 
 
 def test_who_is_allowed_transactions_may_look_for_their_coordinator() -> None:
-    request = asked(FIND_COORDINATOR, 4, key_type=1, coordinator_keys=["t"])
+    request = asked(ApiKey.FIND_COORDINATOR, 4, key_type=1, coordinator_keys=["t"])
     for text in ("transactions", "InitProducerId", "FindCoordinator"):
         guard = _guard(is_read_only=True, allowed=(parse_rule(text),))
         assert guard.request(FakeClient(), request) is PASS
@@ -161,13 +167,13 @@ def test_in_read_only_mode_nothing_is_altered_created_or_deleted(api: Any) -> No
 
 def test_in_read_only_mode_topics_are_not_made_by_asking_for_them() -> None:
     guard = _guard(is_read_only=True)
-    making = asked(METADATA, 12, topics=[{"name": "new", "topic_id": None}], allow_auto_topic_creation=True)
+    making = asked(ApiKey.METADATA, 12, topics=[{"name": "new", "topic_id": None}], allow_auto_topic_creation=True)
     passed = forwarded_by(guard.request(FakeClient(), making), making)
     assert not passed.allow_auto_topic_creation
     assert [topic.name for topic in passed.topics] == ["new"]
-    read_only = asked(METADATA, 12, topics=None, allow_auto_topic_creation=False)
+    read_only = asked(ApiKey.METADATA, 12, topics=None, allow_auto_topic_creation=False)
     assert guard.request(FakeClient(), read_only) is PASS
-    assert guard.limits[METADATA] == range(4, 14)
+    assert guard.limits[ApiKey.METADATA] == range(4, 14)
 
 
 def test_in_read_only_mode_members_join_only_groups_that_live_here() -> None:
@@ -176,7 +182,7 @@ def test_in_read_only_mode_members_join_only_groups_that_live_here() -> None:
     local = _guard(is_read_only=True, groups_are_local=True)
     assert local.request(FakeClient(), request) is PASS
     assert 8 not in local.interests
-    assert PRODUCE in local.interests
+    assert ApiKey.PRODUCE in local.interests
 
 
 def test_in_read_only_mode_an_api_that_nobody_knows_is_neither_offered_nor_passed() -> None:
@@ -227,7 +233,7 @@ def test_a_denied_group_is_refused_by_its_whole_name() -> None:
 
 def test_a_denied_api_is_refused_whatever_it_is_about() -> None:
     guard = _deny("createtopics")
-    request = asked(19, 7, topics=[{"name": "new"}])
+    request = asked(ApiKey.CREATE_TOPICS, 7, topics=[{"name": "new"}])
     (topic,) = response_of(guard.request(FakeClient(), request), request).topics
     assert topic.error_code is ErrorCode.topic_authorization_failed
     assert topic.error_message == "refused by the proxy: denied"
@@ -242,18 +248,18 @@ def test_denial_wins_over_what_is_allowed() -> None:
 
 def test_what_is_not_about_groups_is_not_touched_by_what_is_allowed_of_groups() -> None:
     guard = _allow("groups:team-.*")
-    for_transactions = asked(FIND_COORDINATOR, 4, key_type=1, coordinator_keys=["other"])
+    for_transactions = asked(ApiKey.FIND_COORDINATOR, 4, key_type=1, coordinator_keys=["other"])
     assert guard.request(FakeClient(), for_transactions) is PASS
-    for_a_group = asked(FIND_COORDINATOR, 3, key_type=0, key="other")
+    for_a_group = asked(ApiKey.FIND_COORDINATOR, 3, key_type=0, key="other")
     assert response_of(guard.request(FakeClient(), for_a_group), for_a_group).error_code is GROUP_REFUSED
 
 
 @pytest.mark.parametrize(
     ("api_key", "version", "field", "results", "name"),
     [
-        (FIND_COORDINATOR, 6, "coordinator_keys", "coordinators", "key"),
-        (DESCRIBE_GROUPS, 6, "groups", "groups", "group_id"),
-        (DELETE_GROUPS, 2, "groups_names", "results", "group_id"),
+        (ApiKey.FIND_COORDINATOR, 6, "coordinator_keys", "coordinators", "key"),
+        (ApiKey.DESCRIBE_GROUPS, 6, "groups", "groups", "group_id"),
+        (ApiKey.DELETE_GROUPS, 2, "groups_names", "results", "group_id"),
         (69, 1, "group_ids", "groups", "group_id"),
         (77, 1, "group_ids", "groups", "group_id"),
         (89, 0, "group_ids", "groups", "group_id"),
@@ -283,18 +289,26 @@ def test_a_denied_group_among_others_whose_offsets_are_fetched_comes_back_refuse
     guard = _deny("OffsetFetch:secret")
     topics = [{"name": "orders", "topic_id": UUID(int=1), "partition_indexes": [0]}]
     groups = [{"group_id": "a", "topics": topics}, {"group_id": "secret", "topics": topics}]
-    request = asked(9, version, groups=groups)
+    request = asked(ApiKey.OFFSET_FETCH, version, groups=groups)
     decision = guard.request(FakeClient(), request)
     (passed,) = forwarded_by(decision, request).groups
     assert (passed.group_id, passed.topics[0].partition_indexes) == ("a", (0,))
-    _, response = decode_response(decision.transform(answered(request, groups=[{"group_id": "a"}])), 9, version)  # type: ignore[union-attr, misc]
+    broker = answered(request, groups=[{"group_id": "a"}])
+    _, response = decode_response(decision.transform(broker), ApiKey.OFFSET_FETCH, version)  # type: ignore[union-attr, misc]
     assert [(group.group_id, group.error_code) for group in response.groups] == [
         ("a", ErrorCode.none),
         ("secret", GROUP_REFUSED),
     ]
 
 
-@pytest.mark.parametrize(("api_key", "results"), [(32, "results"), (33, "responses"), (44, "responses")])
+@pytest.mark.parametrize(
+    ("api_key", "results"),
+    [
+        (ApiKey.DESCRIBE_CONFIGS, "results"),
+        (ApiKey.ALTER_CONFIGS, "responses"),
+        (ApiKey.INCREMENTAL_ALTER_CONFIGS, "responses"),
+    ],
+)
 def test_settings_of_denied_groups_are_taken_out_and_others_are_not(api_key: int, results: str) -> None:
     guard = _deny("groups:secret")
     named = [(TOPIC_SETTINGS, "secret"), (GROUP_SETTINGS, "secret"), (GROUP_SETTINGS, "open")]
@@ -319,7 +333,7 @@ def test_of_settings_only_those_of_groups_are_held_to_what_is_allowed_of_groups(
         (GROUP_SETTINGS, "team-a", True),
         (GROUP_SETTINGS, "other", False),
     ):
-        request = asked(44, 1, resources=[{"resource_type": kind, "resource_name": name}])
+        request = asked(ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, resources=[{"resource_type": kind, "resource_name": name}])
         assert isinstance(guard.request(FakeClient(), request), Pass) is is_passed
 
 
@@ -327,7 +341,7 @@ def test_in_read_only_mode_settings_of_allowed_groups_are_changed_and_no_others(
     guard = _guard(is_read_only=True, allowed=(parse_rule("IncrementalAlterConfigs:reports"),))
     named = [(GROUP_SETTINGS, "reports"), (TOPIC_SETTINGS, "reports")]
     resources = [{"resource_type": kind, "resource_name": name} for kind, name in named]
-    request = asked(44, 1, resources=resources)
+    request = asked(ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, resources=resources)
     (passed,) = forwarded_by(guard.request(FakeClient(), request), request).resources
     assert passed.resource_type == GROUP_SETTINGS
     assert guard.refusals == {("read-only", "IncrementalAlterConfigs"): 1}
@@ -336,11 +350,11 @@ def test_in_read_only_mode_settings_of_allowed_groups_are_changed_and_no_others(
 def test_a_partition_of_a_denied_share_group_is_not_found() -> None:
     guard = _deny("groups:secret(:x)?")
     keys = ["open:AAAAAAAAAAAAAAAAAAAAAQ:0", "secret:AAAAAAAAAAAAAAAAAAAAAQ:0", "secret:x:AAAAAAAAAAAAAAAAAAAAAQ:1"]
-    request = asked(FIND_COORDINATOR, 6, key_type=2, coordinator_keys=keys)
+    request = asked(ApiKey.FIND_COORDINATOR, 6, key_type=2, coordinator_keys=keys)
     decision = guard.request(FakeClient(), request)
     assert forwarded_by(decision, request).coordinator_keys == (keys[0],)
     broker = answered(request, coordinators=[{"key": keys[0]}])
-    _, response = decode_response(decision.transform(broker), FIND_COORDINATOR, 6)  # type: ignore[union-attr, misc]
+    _, response = decode_response(decision.transform(broker), ApiKey.FIND_COORDINATOR, 6)  # type: ignore[union-attr, misc]
     assert [(each.key, each.error_code) for each in response.coordinators] == [
         (keys[0], ErrorCode.none),
         (keys[1], GROUP_REFUSED),
@@ -350,7 +364,7 @@ def test_a_partition_of_a_denied_share_group_is_not_found() -> None:
 
 def test_when_all_groups_of_a_request_are_denied_the_broker_is_not_asked() -> None:
     guard = _deny("DescribeGroups:.*")
-    request = asked(DESCRIBE_GROUPS, 5, groups=["a", "b"])
+    request = asked(ApiKey.DESCRIBE_GROUPS, 5, groups=["a", "b"])
     response = response_of(guard.request(FakeClient(), request), request)
     assert [group.error_code for group in response.groups] == [GROUP_REFUSED, GROUP_REFUSED]
 
@@ -369,7 +383,7 @@ def test_in_every_version_of_every_api_of_groups_the_groups_are_found(api: Any) 
 
 
 def test_a_request_that_cannot_be_read_is_not_passed_on() -> None:
-    broken = Request(frame=join("g").frame[:-3], api_key=JOIN_GROUP, api_version=9, correlation_id=42)
+    broken = Request(frame=join("g").frame[:-3], api_key=ApiKey.JOIN_GROUP, api_version=9, correlation_id=42)
     with pytest.raises(CorruptMessage):
         _deny("JoinGroup:secret").request(FakeClient(), broken)
 

@@ -5,6 +5,7 @@ from uuid import UUID
 
 import pytest
 
+from kcoord.api_keys import ApiKey
 from kcoord.client.kio_codec import build_entity
 from kcoord.errors import ErrorCode
 from kcoord.protocol.codec import (
@@ -27,16 +28,13 @@ from kcoord.proxy.guards.hiding import HidingInterceptor, hidden_journal, untouc
 from kcoord.proxy.guards.naming_apis import NAMING, REFUSED
 from kcoord.proxy.local.answering import GROUP_APIS, UNSERVED
 from kcoord.proxy.observing.group_observer import GroupObserver
-from tests.proxy.forwarding_scene import FETCH, METADATA, PRODUCE, Scene, answer, heartbeat, request
+from tests.proxy.forwarding_scene import Scene, answer, heartbeat, request
 from tests.proxy.guard_scene import Clock, FakeClient, answered, asked, forwarded_by, response_of
 
 JOURNAL, JOURNAL_ID, TRANSACTION = "__journal", UUID(int=0xABCDEF << 64 | 7), "kcoord-journal-__journal"
 OTHER_ID = UUID(int=5 << 90)
 UNKNOWN = ErrorCode.unknown_topic_or_partition
 NOT_YOURS = ErrorCode.transactional_id_authorization_failed
-LIST_OFFSETS, FIND_COORDINATOR, DELETE_TOPICS, ADD_PARTITIONS_TO_TXN, WRITE_TXN_MARKERS = 2, 10, 20, 24, 27
-DESCRIBE_CONFIGS, DESCRIBE_LOG_DIRS, DESCRIBE_QUORUM = 32, 35, 55
-CREATE_TOPICS, DESCRIBE_TOPIC_PARTITIONS = 19, 75
 ACLS = {29, 30, 31}
 
 
@@ -54,14 +52,14 @@ def client() -> FakeClient:
 
 def test_every_api_that_can_name_a_topic_or_a_transaction_is_in_the_table_or_does_not_pass() -> None:
     naming = {key for key in GUARDED if any(_names_something(request_type(key, each)) for each in known_versions(key))}
-    assert naming - set(NAMING) - REFUSED - GROUP_APIS - UNSERVED == {DESCRIBE_QUORUM}
+    assert naming - set(NAMING) - REFUSED - GROUP_APIS - UNSERVED == {ApiKey.DESCRIBE_QUORUM}
 
 
 def test_every_api_that_can_show_topics_or_transactions_unasked_is_in_the_table() -> None:
     """The check covers answers with a list of topics whose request names none, or may have a null or empty list."""
     showing = {key for key in GUARDED if any(_shows_unasked(key, each) for each in known_versions(key))}
     in_table = {key for key, api in NAMING.items() if api.shown}
-    named_below = {WRITE_TXN_MARKERS}  # topics are named in each marker; the answer has no others
+    named_below = {ApiKey.WRITE_TXN_MARKERS}  # topics are named in each marker; the answer has no others
     assert showing - REFUSED - GROUP_APIS - UNSERVED - ACLS - named_below <= in_table
 
 
@@ -79,7 +77,7 @@ def test_the_fields_that_the_table_tells_are_there_in_every_version(key: int) ->
 
 
 def test_a_frame_without_the_names_passes_unread(hiding: HidingInterceptor, client: FakeClient) -> None:
-    broken = asked(LIST_OFFSETS, 7, topics=[{"name": "t"}])._replace(frame=b"no request at all")
+    broken = asked(ApiKey.LIST_OFFSETS, 7, topics=[{"name": "t"}])._replace(frame=b"no request at all")
     assert hiding.request(client, broken) is PASS
 
 
@@ -87,7 +85,7 @@ def test_bytes_of_the_name_that_stand_for_something_else_are_no_reason_to_refuse
     hiding: HidingInterceptor, client: FakeClient
 ) -> None:
     records = [{"index": 0, "records": JOURNAL.encode() + JOURNAL_ID.bytes}]
-    produced = asked(PRODUCE, 9, acks=1, topic_data=[{"name": f"{JOURNAL}-2", "partition_data": records}])
+    produced = asked(ApiKey.PRODUCE, 9, acks=1, topic_data=[{"name": f"{JOURNAL}-2", "partition_data": records}])
     assert hiding.request(client, produced) is PASS
 
 
@@ -95,7 +93,7 @@ def test_of_several_topics_the_hidden_one_is_unknown_and_the_rest_is_asked(
     hiding: HidingInterceptor, client: FakeClient
 ) -> None:
     partitions = [{"partition_index": 3, "timestamp": -1}]
-    both = asked(LIST_OFFSETS, 7, topics=[{"name": each, "partitions": partitions} for each in (JOURNAL, "t")])
+    both = asked(ApiKey.LIST_OFFSETS, 7, topics=[{"name": each, "partitions": partitions} for each in (JOURNAL, "t")])
 
     decision = hiding.request(client, both)
 
@@ -111,7 +109,7 @@ def test_of_several_topics_the_hidden_one_is_unknown_and_the_rest_is_asked(
 
 def test_topics_by_name_and_by_id_are_told_each_in_its_way(hiding: HidingInterceptor, client: FakeClient) -> None:
     named = [{"name": JOURNAL, "topic_id": None}, {"name": None, "topic_id": JOURNAL_ID}]
-    deletion = asked(DELETE_TOPICS, 6, topics=named)
+    deletion = asked(ApiKey.DELETE_TOPICS, 6, topics=named)
 
     result = response_of(hiding.request(client, deletion), deletion).responses
 
@@ -121,11 +119,11 @@ def test_topics_by_name_and_by_id_are_told_each_in_its_way(hiding: HidingInterce
     }
 
 
-@pytest.mark.parametrize("version", known_versions(METADATA))
+@pytest.mark.parametrize("version", known_versions(ApiKey.METADATA))
 def test_metadata_of_all_topics_leaves_it_out_and_learns_its_id(
     hiding: HidingInterceptor, client: FakeClient, version: int
 ) -> None:
-    everything = asked(METADATA, version, topics=() if version == 0 else None)
+    everything = asked(ApiKey.METADATA, version, topics=() if version == 0 else None)
     topics = [{"name": JOURNAL, "topic_id": OTHER_ID}, {"name": "t", "topic_id": UUID(int=9)}]
 
     result = _amended(hiding.request(client, everything), everything, topics=topics, brokers=[])
@@ -134,18 +132,18 @@ def test_metadata_of_all_topics_leaves_it_out_and_learns_its_id(
     assert (OTHER_ID in hiding.names.topic_ids) == (version >= 10)
 
 
-@pytest.mark.parametrize("version", range(10, known_versions(METADATA).stop))
+@pytest.mark.parametrize("version", range(10, known_versions(ApiKey.METADATA).stop))
 def test_metadata_by_id_can_be_told_in_every_version(
     hiding: HidingInterceptor, client: FakeClient, version: int
 ) -> None:
-    by_id = asked(METADATA, version, topics=[{"topic_id": JOURNAL_ID, "name": None}])
+    by_id = asked(ApiKey.METADATA, version, topics=[{"topic_id": JOURNAL_ID, "name": None}])
     (result,) = response_of(hiding.request(client, by_id), by_id).topics
     assert (result.error_code, result.topic_id, result.partitions) == (ErrorCode.unknown_topic_id, JOURNAL_ID, ())
 
 
 def test_settings_of_a_group_of_the_same_name_are_not_hidden(hiding: HidingInterceptor, client: FakeClient) -> None:
     of_group = {"resource_type": 32, "resource_name": JOURNAL, "configuration_keys": None}
-    assert hiding.request(client, asked(DESCRIBE_CONFIGS, 4, resources=[of_group])) is PASS
+    assert hiding.request(client, asked(ApiKey.DESCRIBE_CONFIGS, 4, resources=[of_group])) is PASS
 
 
 @pytest.mark.parametrize("name", [JOURNAL, "..journal", "_.journal"])
@@ -154,7 +152,7 @@ def test_a_topic_that_collides_with_it_is_refused_before_a_broker_tells_why(
 ) -> None:
     """A broker would name the journal in its message: Topic '_.journal' collides with existing topic: __journal."""
     creation = asked(
-        CREATE_TOPICS, 7, topics=[{"name": each, "assignments": [], "configs": []} for each in (name, "t")]
+        ApiKey.CREATE_TOPICS, 7, topics=[{"name": each, "assignments": [], "configs": []} for each in (name, "t")]
     )
 
     decision = hiding.request(client, creation)
@@ -169,7 +167,7 @@ def test_a_topic_that_collides_with_it_is_refused_before_a_broker_tells_why(
 
 def test_a_topic_that_collides_with_it_does_not_pass_unseen(hiding: HidingInterceptor) -> None:
     scene = Scene(hiding)
-    scene.ask(request(CREATE_TOPICS, 7, 1, topics=[{"name": "_.journal", "assignments": [], "configs": []}]))
+    scene.ask(request(ApiKey.CREATE_TOPICS, 7, 1, topics=[{"name": "_.journal", "assignments": [], "configs": []}]))
     assert scene.broker_link.written == b""
 
 
@@ -177,21 +175,21 @@ def test_a_topic_that_collides_with_it_does_not_pass_unseen(hiding: HidingInterc
 def test_a_cursor_does_not_tell_its_name_and_goes_on_behind_it(
     hiding: HidingInterceptor, client: FakeClient, partition: int
 ) -> None:
-    first = asked(DESCRIBE_TOPIC_PARTITIONS, 0, topics=[], cursor=None)
+    first = asked(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, topics=[], cursor=None)
     cursor = {"topic_name": JOURNAL, "partition_index": partition}
     result = _amended(hiding.request(client, first), first, topics=[{"name": "T"}], next_cursor=cursor).next_cursor
     assert JOURNAL not in result.topic_name
     assert result.topic_name, "there is more to come"
 
     for sent in ({"topic_name": result.topic_name, "partition_index": result.partition_index}, cursor):
-        second = asked(DESCRIBE_TOPIC_PARTITIONS, 0, topics=[], cursor=sent)
+        second = asked(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, topics=[], cursor=sent)
         passed = forwarded_by(hiding.request(client, second), second).cursor
         assert (passed.topic_name, passed.partition_index > 1_000_000) == (JOURNAL, True)
 
 
 def test_a_cursor_of_another_topic_is_passed_as_it_is(hiding: HidingInterceptor, client: FakeClient) -> None:
     cursor = {"topic_name": "t", "partition_index": 2}
-    wanted = asked(DESCRIBE_TOPIC_PARTITIONS, 0, topics=[], cursor=cursor)
+    wanted = asked(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, topics=[], cursor=cursor)
     decision = hiding.request(client, wanted)
     passed = forwarded_by(decision, wanted).cursor
     result = _amended(decision, wanted, topics=[{"name": JOURNAL}], next_cursor=cursor)
@@ -215,10 +213,12 @@ def test_records_of_transactions_are_neither_read_nor_written(
     """They name the journal's transactional id, and a broker takes them from who calls itself __admin_client."""
     parts = [{"index": 0, "records": b"tombstone"}]
     requests = [
-        asked(FETCH, 12, topics=[{"topic": TRANSACTIONS, "partitions": [{"partition": 0}]}]),
-        asked(FETCH, 16, topics=[{"topic_id": TRANSACTIONS_ID, "partitions": [{"partition": 0}]}]),
-        asked(PRODUCE, 9, "__admin_client", acks=1, topic_data=[{"name": TRANSACTIONS, "partition_data": parts}]),
-        asked(PRODUCE, 13, acks=1, topic_data=[{"topic_id": TRANSACTIONS_ID, "partition_data": parts}]),
+        asked(ApiKey.FETCH, 12, topics=[{"topic": TRANSACTIONS, "partitions": [{"partition": 0}]}]),
+        asked(ApiKey.FETCH, 16, topics=[{"topic_id": TRANSACTIONS_ID, "partitions": [{"partition": 0}]}]),
+        asked(
+            ApiKey.PRODUCE, 9, "__admin_client", acks=1, topic_data=[{"name": TRANSACTIONS, "partition_data": parts}]
+        ),
+        asked(ApiKey.PRODUCE, 13, acks=1, topic_data=[{"topic_id": TRANSACTIONS_ID, "partition_data": parts}]),
     ]
     result = [response_of(transactions.request(client, each), each).responses[0] for each in requests]
     results = [getattr(each, "partitions", None) or each.partition_responses for each in result]
@@ -232,13 +232,13 @@ def test_records_of_transactions_are_neither_read_nor_written(
 @pytest.mark.parametrize(
     ("key", "version", "values"),
     [
-        (DELETE_TOPICS, 6, {"topics": [{"name": TRANSACTIONS, "topic_id": None}]}),
-        (DELETE_TOPICS, 6, {"topics": [{"name": None, "topic_id": TRANSACTIONS_ID}]}),
-        (DELETE_TOPICS, 5, {"topic_names": [TRANSACTIONS]}),
+        (ApiKey.DELETE_TOPICS, 6, {"topics": [{"name": TRANSACTIONS, "topic_id": None}]}),
+        (ApiKey.DELETE_TOPICS, 6, {"topics": [{"name": None, "topic_id": TRANSACTIONS_ID}]}),
+        (ApiKey.DELETE_TOPICS, 5, {"topic_names": [TRANSACTIONS]}),
         (21, 2, {"topics": [{"name": TRANSACTIONS, "partitions": [{"partition_index": 0, "offset": -1}]}]}),
         (33, 2, {"resources": [{"resource_type": 2, "resource_name": TRANSACTIONS, "configs": []}]}),
         (44, 1, {"resources": [{"resource_type": 2, "resource_name": TRANSACTIONS, "configs": []}]}),
-        (WRITE_TXN_MARKERS, 1, {"markers": [{"topics": [{"name": TRANSACTIONS, "partition_indexes": [0]}]}]}),
+        (ApiKey.WRITE_TXN_MARKERS, 1, {"markers": [{"topics": [{"name": TRANSACTIONS, "partition_indexes": [0]}]}]}),
         (37, 3, {"topics": [{"name": TRANSACTIONS, "count": 99, "assignments": None}]}),
     ],
 )
@@ -249,17 +249,17 @@ def test_the_topic_of_transactions_is_not_changed_either(
 
 
 def test_clients_may_see_that_there_is_a_topic_of_transactions(transactions: HidingInterceptor) -> None:
-    assert METADATA not in transactions.interests
+    assert ApiKey.METADATA not in transactions.interests
 
 
 def test_a_fetch_session_goes_on_without_it(hiding: HidingInterceptor, client: FakeClient) -> None:
     topic = {"topic_id": JOURNAL_ID, "partitions": [{"partition": 2}]}
-    first = asked(FETCH, 16, session_epoch=0, topics=[topic])
+    first = asked(ApiKey.FETCH, 16, session_epoch=0, topics=[topic])
     (result,) = response_of(hiding.request(client, first), first).responses
     assert (result.topic_id, result.partitions[0].partition_index) == (JOURNAL_ID, 2)
     assert result.partitions[0].error_code is ErrorCode.unknown_topic_id
 
-    later = asked(FETCH, 16, session_id=8, session_epoch=3, topics=[topic])
+    later = asked(ApiKey.FETCH, 16, session_id=8, session_epoch=3, topics=[topic])
     decision = hiding.request(client, later)
     assert forwarded_by(decision, later).topics == ()
     result = _amended(decision, later, session_id=8, responses=[{"topic_id": OTHER_ID}])
@@ -268,16 +268,18 @@ def test_a_fetch_session_goes_on_without_it(hiding: HidingInterceptor, client: F
 
 def test_produce_that_wants_no_answer_is_hung_up_on(hiding: HidingInterceptor, client: FakeClient) -> None:
     parts = [{"index": 0, "records": b""}]
-    hiding.request(client, asked(PRODUCE, 9, acks=0, topic_data=[{"name": JOURNAL, "partition_data": parts}]))
+    hiding.request(client, asked(ApiKey.PRODUCE, 9, acks=0, topic_data=[{"name": JOURNAL, "partition_data": parts}]))
     assert client.hung_up
 
 
-@pytest.mark.parametrize("version", known_versions(FIND_COORDINATOR))
+@pytest.mark.parametrize("version", known_versions(ApiKey.FIND_COORDINATOR))
 def test_its_coordinator_is_not_found_and_a_group_of_the_same_name_is(
     hiding: HidingInterceptor, client: FakeClient, version: int
 ) -> None:
     def find(key_type: int) -> Any:
-        return asked(FIND_COORDINATOR, version, key_type=key_type, key=TRANSACTION, coordinator_keys=[TRANSACTION])
+        return asked(
+            ApiKey.FIND_COORDINATOR, version, key_type=key_type, key=TRANSACTION, coordinator_keys=[TRANSACTION]
+        )
 
     assert hiding.request(client, find(0)) is PASS
     if version > 0:
@@ -285,7 +287,7 @@ def test_its_coordinator_is_not_found_and_a_group_of_the_same_name_is(
         assert [each.error_code for each in getattr(result, "coordinators", (result,))] == [NOT_YOURS]
 
 
-@pytest.mark.parametrize("version", known_versions(ADD_PARTITIONS_TO_TXN))
+@pytest.mark.parametrize("version", known_versions(ApiKey.ADD_PARTITIONS_TO_TXN))
 def test_a_transaction_with_a_hidden_topic_is_not_begun_at_all(
     hiding: HidingInterceptor, client: FakeClient, version: int
 ) -> None:
@@ -293,7 +295,7 @@ def test_a_transaction_with_a_hidden_topic_is_not_begun_at_all(
     transaction = {"transactional_id": "mine", "producer_id": 1, "producer_epoch": 0, "topics": topics}
     other = {**transaction, "transactional_id": "other", "topics": topics[:1]}
     adding = asked(
-        ADD_PARTITIONS_TO_TXN,
+        ApiKey.ADD_PARTITIONS_TO_TXN,
         version,
         v3_and_below_transactional_id="mine",
         v3_and_below_topics=topics,
@@ -317,7 +319,7 @@ def test_a_transaction_with_a_hidden_topic_is_not_begun_at_all(
 
 def test_markers_are_written_to_other_topics(hiding: HidingInterceptor, client: FakeClient) -> None:
     topics = [{"name": each, "partition_indexes": [0]} for each in ("t", JOURNAL)]
-    marking = asked(WRITE_TXN_MARKERS, 1, markers=[{"producer_id": 6, "producer_epoch": 0, "topics": topics}])
+    marking = asked(ApiKey.WRITE_TXN_MARKERS, 1, markers=[{"producer_id": 6, "producer_epoch": 0, "topics": topics}])
     (marker,) = forwarded_by(hiding.request(client, marking), marking).markers
     assert (marker.producer_id, [each.name for each in marker.topics]) == (6, ["t"])
 
@@ -325,11 +327,11 @@ def test_markers_are_written_to_other_topics(hiding: HidingInterceptor, client: 
 def test_folders_are_described_without_it_also_if_it_is_asked_for_alone(
     hiding: HidingInterceptor, client: FakeClient
 ) -> None:
-    alone = asked(DESCRIBE_LOG_DIRS, 4, topics=[{"topic": JOURNAL, "partitions": [0]}])
+    alone = asked(ApiKey.DESCRIBE_LOG_DIRS, 4, topics=[{"topic": JOURNAL, "partitions": [0]}])
     decision = hiding.request(client, alone)
     assert forwarded_by(decision, alone).topics == (), "none; null would be all of them"
 
-    everything = asked(DESCRIBE_LOG_DIRS, 4, topics=None)
+    everything = asked(ApiKey.DESCRIBE_LOG_DIRS, 4, topics=None)
     results = [{"log_dir": "/d", "topics": [{"name": JOURNAL}, {"name": "t"}]}]
     result = _amended(hiding.request(client, everything), everything, results=results)
     assert [[topic.name for topic in each.topics] for each in result.results] == [["t"]]
@@ -339,7 +341,7 @@ def test_it_is_one_line_of_the_log(
     hiding: HidingInterceptor, client: FakeClient, caplog: pytest.LogCaptureFixture
 ) -> None:
     for _ in range(3):
-        hiding.request(client, asked(DELETE_TOPICS, 5, topic_names=[JOURNAL]))
+        hiding.request(client, asked(ApiKey.DELETE_TOPICS, 5, topic_names=[JOURNAL]))
     (line,) = caplog.messages
     assert line.startswith("refused api=DeleteTopics reason=journal peer=10.0.0.7:5555 client=app")
 
@@ -350,24 +352,28 @@ def test_it_is_one_line_of_the_log(
 def test_produce_and_fetch_pass_between_others_in_order(hiding: HidingInterceptor) -> None:
     scene = Scene(hiding)
     partition = {"partition": 0, "fetch_offset": 5}
-    hidden = request(FETCH, 12, 2, topics=[{"topic": JOURNAL, "partitions": [partition]}])
+    hidden = request(ApiKey.FETCH, 12, 2, topics=[{"topic": JOURNAL, "partitions": [partition]}])
     mixed = request(
-        FETCH, 12, 3, topics=[{"topic": each, "partitions": [partition]} for each in ("t", JOURNAL)], session_epoch=-1
+        ApiKey.FETCH,
+        12,
+        3,
+        topics=[{"topic": each, "partitions": [partition]} for each in ("t", JOURNAL)],
+        session_epoch=-1,
     )
     scene.ask(heartbeat(1) + hidden + mixed + heartbeat(4))
 
     first, second, third = FrameSplitter(1 << 20).feed(scene.broker_link.written)
     assert (first, third) == (heartbeat(1)[4:], heartbeat(4)[4:])
-    assert [each.topic for each in decode_request(second, FETCH, 12)[1].topics] == ["t"]
+    assert [each.topic for each in decode_request(second, ApiKey.FETCH, 12)[1].topics] == ["t"]
 
     records = {"partition_index": 0, "high_watermark": 9, "records": b"records"}
-    fetched = build_entity(response_type(FETCH, 12), {"responses": [{"topic": "t", "partitions": [records]}]})
-    whole = encode_response(RequestHeader(FETCH, 12, 3), fetched)
+    fetched = build_entity(response_type(ApiKey.FETCH, 12), {"responses": [{"topic": "t", "partitions": [records]}]})
+    whole = encode_response(RequestHeader(ApiKey.FETCH, 12, 3), fetched)
     scene.answer(answer(1), whole[:9], whole[9:], answer(4))  # in pieces
     first, second, third, fourth = FrameSplitter(1 << 20).feed(scene.client_link.written)
     assert (first, fourth) == (answer(1)[4:], answer(4)[4:])
-    assert [each.topic for each in decode_response(second, FETCH, 12)[1].responses] == [JOURNAL]
-    result = decode_response(third, FETCH, 12)[1].responses
+    assert [each.topic for each in decode_response(second, ApiKey.FETCH, 12)[1].responses] == [JOURNAL]
+    result = decode_response(third, ApiKey.FETCH, 12)[1].responses
     assert [(each.topic, each.partitions[0].error_code) for each in result] == [
         ("t", ErrorCode.none),
         (JOURNAL, UNKNOWN),
@@ -381,7 +387,7 @@ def test_what_does_not_name_it_passes_as_it_is_and_what_does_never(
 ) -> None:
     def produced(topic: str) -> bytes:
         parts = [{"index": 0, "records": bytes(size)}]
-        return request(PRODUCE, 9, 1, acks=1, topic_data=[{"name": topic, "partition_data": parts}])
+        return request(ApiKey.PRODUCE, 9, 1, acks=1, topic_data=[{"name": topic, "partition_data": parts}])
 
     scene = Scene(hiding)
     for topic in ("t", JOURNAL):
@@ -391,7 +397,7 @@ def test_what_does_not_name_it_passes_as_it_is_and_what_does_never(
 
 def test_answers_to_requests_that_do_not_name_it_pass_in_parts(hiding: HidingInterceptor) -> None:
     scene = Scene(hiding)
-    scene.ask(request(FETCH, 12, 1, topics=[{"topic": "t", "partitions": [{"partition": 0}]}]))
+    scene.ask(request(ApiKey.FETCH, 12, 1, topics=[{"topic": "t", "partitions": [{"partition": 0}]}]))
     scene.answer(answer(1, bytes(100))[:50])
     assert len(scene.client_link.written) == 50, "as it comes"
 
@@ -400,16 +406,20 @@ def test_guards_may_change_the_same_request(hiding: HidingInterceptor) -> None:
     """Read-only mode changes a Metadata request, so that it creates no topics, and hiding changes its answer."""
     clock = Clock()
     scene = Scene(hiding, GuardInterceptor(GuardRules(is_read_only=True), GroupObserver(clock), clock))
-    scene.ask(request(METADATA, 12, 1, topics=None, allow_auto_topic_creation=True))
+    scene.ask(request(ApiKey.METADATA, 12, 1, topics=None, allow_auto_topic_creation=True))
     (passed,) = FrameSplitter(1 << 20).feed(scene.broker_link.written)
-    assert not decode_request(passed, METADATA, 12)[1].allow_auto_topic_creation
+    assert not decode_request(passed, ApiKey.METADATA, 12)[1].allow_auto_topic_creation
     values = {"topics": [{"name": JOURNAL}, {"name": "t"}], "brokers": []}
-    scene.answer(encode_response(RequestHeader(METADATA, 12, 1), build_entity(response_type(METADATA, 12), values)))
+    scene.answer(
+        encode_response(RequestHeader(ApiKey.METADATA, 12, 1), build_entity(response_type(ApiKey.METADATA, 12), values))
+    )
     (result,) = FrameSplitter(1 << 20).feed(scene.client_link.written)
-    assert [each.name for each in decode_response(result, METADATA, 12)[1].topics] == ["t"]
+    assert [each.name for each in decode_response(result, ApiKey.METADATA, 12)[1].topics] == ["t"]
 
 
-@pytest.mark.parametrize("api_key", [4, 58, 83, 93, 999, 32767])
+@pytest.mark.parametrize(
+    "api_key", [ApiKey.LEADER_AND_ISR, ApiKey.ENVELOPE, ApiKey.INITIALIZE_SHARE_GROUP_STATE, 93, 999, 32767]
+)
 def test_what_nobody_here_knows_or_only_brokers_ask_is_neither_offered_nor_passed(
     hiding: HidingInterceptor, api_key: int
 ) -> None:

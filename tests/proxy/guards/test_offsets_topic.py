@@ -2,6 +2,7 @@
 
 import pytest
 
+from kcoord.api_keys import ApiKey
 from kcoord.client.kio_codec import build_entity
 from kcoord.errors import ErrorCode
 from kcoord.protocol.codec import decode_request, decode_response, encode_response, response_type
@@ -12,7 +13,7 @@ from kcoord.proxy.guards.guard_rules import GuardRules, parse_rule
 from kcoord.proxy.guards.hidden_names import HiddenNames
 from kcoord.proxy.guards.hiding import HidingInterceptor, hidden_journal
 from kcoord.proxy.guards.wiring import make_guards
-from tests.proxy.forwarding_scene import FETCH, PRODUCE, Scene, request
+from tests.proxy.forwarding_scene import Scene, request
 from tests.proxy.guard_scene import Clock
 
 OFFSETS = "__consumer_offsets"
@@ -26,12 +27,14 @@ def scene_of(*, deny: tuple[str, ...] = (), allow: tuple[str, ...] = ()) -> Scen
 
 
 def fetch(*topics: str) -> bytes:
-    return request(FETCH, 12, 1, topics=[{"topic": each, "partitions": [{"partition": 0}]} for each in topics])
+    return request(ApiKey.FETCH, 12, 1, topics=[{"topic": each, "partitions": [{"partition": 0}]} for each in topics])
 
 
 def produce(*topics: str) -> bytes:
     parts = [{"index": 0, "records": b"forged"}]
-    return request(PRODUCE, 9, 1, acks=1, topic_data=[{"name": each, "partition_data": parts} for each in topics])
+    return request(
+        ApiKey.PRODUCE, 9, 1, acks=1, topic_data=[{"name": each, "partition_data": parts} for each in topics]
+    )
 
 
 def passed(scene: Scene) -> list[bytes]:
@@ -47,7 +50,7 @@ def test_who_may_not_read_a_group_may_not_read_it_from_the_topic_either(rule: st
     scene = scene_of(deny=(rule,))
     scene.ask(fetch(OFFSETS))
     assert passed(scene) == []
-    (topic,) = decode_response(answers_in(scene)[0], FETCH, 12)[1].responses
+    (topic,) = decode_response(answers_in(scene)[0], ApiKey.FETCH, 12)[1].responses
     assert (topic.topic, topic.partitions[0].error_code) == (OFFSETS, DENIED)
 
 
@@ -61,12 +64,12 @@ def test_other_topics_of_the_same_fetch_are_read() -> None:
     scene = scene_of(deny=("groups:secret.*",))
     scene.ask(fetch("t", OFFSETS))
     (frame,) = passed(scene)
-    assert [each.topic for each in decode_request(frame, FETCH, 12)[1].topics] == ["t"]
+    assert [each.topic for each in decode_request(frame, ApiKey.FETCH, 12)[1].topics] == ["t"]
     entity = build_entity(
-        response_type(FETCH, 12), {"responses": [{"topic": "t", "partitions": [{"partition_index": 0}]}]}
+        response_type(ApiKey.FETCH, 12), {"responses": [{"topic": "t", "partitions": [{"partition_index": 0}]}]}
     )
-    scene.answer(encode_response(RequestHeader(FETCH, 12, 1), entity))
-    topics = decode_response(answers_in(scene)[0], FETCH, 12)[1].responses
+    scene.answer(encode_response(RequestHeader(ApiKey.FETCH, 12, 1), entity))
+    topics = decode_response(answers_in(scene)[0], ApiKey.FETCH, 12)[1].responses
     assert [(each.topic, each.partitions[0].error_code) for each in topics] == [
         ("t", ErrorCode.none),
         (OFFSETS, DENIED),
@@ -77,7 +80,7 @@ def test_who_may_not_commit_for_a_group_may_not_write_its_offsets_to_the_topic()
     scene = scene_of(deny=("OffsetCommit:secret.*",))
     scene.ask(produce(OFFSETS))
     assert passed(scene) == []
-    (topic,) = decode_response(answers_in(scene)[0], PRODUCE, 9)[1].responses
+    (topic,) = decode_response(answers_in(scene)[0], ApiKey.PRODUCE, 9)[1].responses
     assert topic.partition_responses[0].error_code is DENIED
     scene.ask(fetch(OFFSETS))
     assert passed(scene) == [fetch(OFFSETS)[4:]], "reading is not denied"
@@ -85,15 +88,15 @@ def test_who_may_not_commit_for_a_group_may_not_write_its_offsets_to_the_topic()
 
 def test_topics_are_named_not_meant_by_an_id_that_the_proxy_does_not_know() -> None:
     scene = scene_of(deny=("groups:secret.*",))
-    assert scene.limits[FETCH].stop == scene.limits[PRODUCE].stop == 13
-    scene.ask(request(FETCH, 13, 1, topics=[]))
+    assert scene.limits[ApiKey.FETCH].stop == scene.limits[ApiKey.PRODUCE].stop == 13
+    scene.ask(request(ApiKey.FETCH, 13, 1, topics=[]))
     assert scene.client_link.is_closed
 
 
 @pytest.mark.parametrize("deny", [(), ("admin",), ("JoinGroup:secret.*",)])
 def test_without_a_rule_about_what_the_topic_tells_it_is_one_like_others(deny: tuple[str, ...]) -> None:
     scene = scene_of(deny=deny)
-    assert scene.limits[FETCH].stop > 13
+    assert scene.limits[ApiKey.FETCH].stop > 13
     scene.ask(fetch(OFFSETS))
     assert passed(scene) == [fetch(OFFSETS)[4:]]
 

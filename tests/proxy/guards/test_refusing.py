@@ -7,6 +7,7 @@ from uuid import UUID
 
 import pytest
 
+from kcoord.api_keys import ApiKey
 from kcoord.client.kio_codec import build_entity
 from kcoord.errors import ErrorCode
 from kcoord.protocol.codec import codec, decode_response, known_versions, request_type
@@ -15,7 +16,6 @@ from kcoord.protocol.frames import FrameSplitter
 from kcoord.proxy.guards.refusing import Refusal, refusal_pieces, refused_response, result_list
 
 _REFUSAL = Refusal(ErrorCode.group_authorization_failed, "not here")
-_DESCRIBE_LOG_DIRS = 35
 _APIS = [key for key in range(200) if known_versions(key)]
 
 
@@ -69,7 +69,7 @@ def test_every_version_of_every_api_is_refused_with_the_code_where_clients_look(
         request = _asking_for_two_of_each(request_type(api_key, version))
         codec(api_key, version).write_request(request, [])  # raises if a client could not send it
         errors = [*_errors_in(_answered(api_key, version, request))]
-        if api_key == _DESCRIBE_LOG_DIRS and version < 3:
+        if api_key == ApiKey.DESCRIBE_LOG_DIRS and version < 3:
             assert errors == []  # it has no error code; clients take an empty list for a refusal
         else:
             assert errors.count(_REFUSAL.error) in (1, 2, 4, 8)  # at the top level, or per requested element
@@ -92,11 +92,11 @@ def _nothing(api_key: int, version: int) -> dict[str, object]:
 def _produce(version: int) -> Any:
     partitions = [{"index": 3, "records": b""}, {"index": 5, "records": b""}]
     topics = [{"name": "orders", "topic_id": UUID(int=9), "partition_data": partitions}]
-    return build_entity(request_type(0, version), {"acks": 1, "topic_data": topics})
+    return build_entity(request_type(ApiKey.PRODUCE, version), {"acks": 1, "topic_data": topics})
 
 
 def test_a_refused_produce_names_each_partition() -> None:
-    (topic,) = _answered(0, 9, _produce(9)).responses
+    (topic,) = _answered(ApiKey.PRODUCE, 9, _produce(9)).responses
     assert topic.name == "orders"
     assert [partition.index for partition in topic.partition_responses] == [3, 5]
     assert {partition.error_code for partition in topic.partition_responses} == {_REFUSAL.error}
@@ -105,7 +105,7 @@ def test_a_refused_produce_names_each_partition() -> None:
 
 
 def test_a_refused_produce_by_topic_id_names_the_id() -> None:
-    (topic,) = _answered(0, 13, _produce(13)).responses
+    (topic,) = _answered(ApiKey.PRODUCE, 13, _produce(13)).responses
     assert topic.topic_id == UUID(int=9)
 
 
@@ -113,7 +113,7 @@ def test_a_refused_produce_by_topic_id_names_the_id() -> None:
 def test_a_refused_fetch_says_so_of_each_partition_and_not_of_the_session(version: int) -> None:
     partitions = [{"partition": 0}, {"partition": 7}]
     topics = [{"topic": "orders", "topic_id": UUID(int=9), "partitions": partitions}]
-    answer = _answered(1, version, build_entity(request_type(1, version), {"topics": topics}))
+    answer = _answered(ApiKey.FETCH, version, build_entity(request_type(ApiKey.FETCH, version), {"topics": topics}))
     assert getattr(answer, "error_code", ErrorCode.none) == ErrorCode.none
     (topic,) = answer.responses
     assert [(each.partition_index, each.error_code) for each in topic.partitions] == [
@@ -140,9 +140,15 @@ def test_refused_groups_are_named_where_they_were_bare_names() -> None:
 
 def test_a_refused_fetch_of_offsets_says_so_of_the_group_from_version_8_and_of_partitions_in_version_1() -> None:
     topics = [{"name": "orders", "partition_indexes": [0, 1]}]
-    many = _answered(9, 8, build_entity(request_type(9, 8), {"groups": [{"group_id": "g", "topics": topics}]}))
+    many = _answered(
+        ApiKey.OFFSET_FETCH,
+        8,
+        build_entity(request_type(ApiKey.OFFSET_FETCH, 8), {"groups": [{"group_id": "g", "topics": topics}]}),
+    )
     assert [(group.group_id, group.error_code, group.topics) for group in many.groups] == [("g", _REFUSAL.error, ())]
-    (topic,) = _answered(9, 1, build_entity(request_type(9, 1), {"group_id": "g", "topics": topics})).topics
+    (topic,) = _answered(
+        ApiKey.OFFSET_FETCH, 1, build_entity(request_type(ApiKey.OFFSET_FETCH, 1), {"group_id": "g", "topics": topics})
+    ).topics
     assert [(each.partition_index, each.committed_offset, each.error_code) for each in topic.partitions] == [
         (0, -1, _REFUSAL.error),
         (1, -1, _REFUSAL.error),
@@ -150,27 +156,32 @@ def test_a_refused_fetch_of_offsets_says_so_of_the_group_from_version_8_and_of_p
 
 
 def test_a_refused_join_gives_neither_a_generation_nor_members() -> None:
-    for version in known_versions(11):
+    for version in known_versions(ApiKey.JOIN_GROUP):
         answer = _answered(
-            11, version, build_entity(request_type(11, version), {"group_id": "g", "protocol_type": "consumer"})
+            ApiKey.JOIN_GROUP,
+            version,
+            build_entity(request_type(ApiKey.JOIN_GROUP, version), {"group_id": "g", "protocol_type": "consumer"}),
         )
         assert (answer.error_code, answer.generation_id, answer.members) == (_REFUSAL.error, -1, ())
 
 
 def test_no_coordinator_is_told_to_whom_it_is_refused() -> None:
-    answer = _answered(10, 3, build_entity(request_type(10, 3), {"key": "g"}))
+    answer = _answered(ApiKey.FIND_COORDINATOR, 3, build_entity(request_type(ApiKey.FIND_COORDINATOR, 3), {"key": "g"}))
     assert (answer.error_code, answer.node_id, answer.host, answer.port) == (_REFUSAL.error, -1, "", -1)
 
 
 def test_the_user_of_a_deletion_and_an_upsertion_is_named_once() -> None:
     request = build_entity(
-        request_type(51, 0),
+        request_type(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, 0),
         {
             "deletions": [{"name": "alice", "mechanism": 1}],
             "upsertions": [{"name": "alice", "mechanism": 2}, {"name": "bob", "mechanism": 1}],
         },
     )
-    assert [result.user for result in _answered(51, 0, request).results] == ["alice", "bob"]
+    assert [result.user for result in _answered(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, 0, request).results] == [
+        "alice",
+        "bob",
+    ]
 
 
 def test_topics_of_all_folders_are_named() -> None:
@@ -178,15 +189,22 @@ def test_topics_of_all_folders_are_named() -> None:
         {"path": "/a", "topics": [{"name": "orders", "partitions": [0, 1]}]},
         {"path": "/b", "topics": [{"name": "bills", "partitions": [2]}]},
     ]
-    results = _answered(34, 2, build_entity(request_type(34, 2), {"dirs": folders})).results
+    results = _answered(
+        ApiKey.ALTER_REPLICA_LOG_DIRS,
+        2,
+        build_entity(request_type(ApiKey.ALTER_REPLICA_LOG_DIRS, 2), {"dirs": folders}),
+    ).results
     named = [(each.topic_name, [partition.partition_index for partition in each.partitions]) for each in results]
     assert named == [("orders", [0, 1]), ("bills", [2])]
 
 
 def test_a_quota_that_is_not_changed_is_named_as_it_was_asked_for() -> None:
     entity = [{"entity_type": "user", "entity_name": "alice"}]
-    request = build_entity(request_type(49, 1), {"entries": [{"entity": entity, "ops": [{"key": "k", "value": 1.0}]}]})
-    (entry,) = _answered(49, 1, request).entries
+    request = build_entity(
+        request_type(ApiKey.ALTER_CLIENT_QUOTAS, 1),
+        {"entries": [{"entity": entity, "ops": [{"key": "k", "value": 1.0}]}]},
+    )
+    (entry,) = _answered(ApiKey.ALTER_CLIENT_QUOTAS, 1, request).entries
     assert [(part.entity_type, part.entity_name) for part in entry.entity] == [("user", "alice")]
 
 
@@ -194,6 +212,8 @@ def test_a_topic_that_is_not_made_carries_the_message() -> None:
     topics = [
         {"name": "orders", "num_partitions": 3, "replication_factor": 1, "configs": [{"name": "a", "value": "b"}]}
     ]
-    response = refused_response(19, 7, build_entity(request_type(19, 7), {"topics": topics}), _REFUSAL)
+    response = refused_response(
+        ApiKey.CREATE_TOPICS, 7, build_entity(request_type(ApiKey.CREATE_TOPICS, 7), {"topics": topics}), _REFUSAL
+    )
     (topic,) = response.topics
     assert (topic.name, topic.error_code, topic.error_message) == ("orders", _REFUSAL.error, "not here")

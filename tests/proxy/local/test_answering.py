@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from kcoord.api.table import SERVED
+from kcoord.api_keys import ApiKey
 from kcoord.client.client_codec import kio_codec
 from kcoord.errors import ErrorCode
 from kcoord.protocol.frames import CorruptMessage
@@ -30,7 +31,7 @@ def answered(request: Request, pieces: list[bytes] | None) -> Any:
 
 @pytest.mark.parametrize("version", range(4))
 def test_the_coordinator_of_one_group_is_the_broker_that_was_chosen(version: int) -> None:
-    request = request_of(10, version, key="payments", key_type=GROUP)
+    request = request_of(ApiKey.FIND_COORDINATOR, version, key="payments", key_type=GROUP)
 
     response = answered(request, find_coordinator(request, HERE))
 
@@ -40,7 +41,7 @@ def test_the_coordinator_of_one_group_is_the_broker_that_was_chosen(version: int
 
 @pytest.mark.parametrize("version", range(4, 7))
 def test_the_coordinator_of_many_groups_is_the_same_for_all(version: int) -> None:
-    request = request_of(10, version, key_type=GROUP, coordinator_keys=["a", "b"])
+    request = request_of(ApiKey.FIND_COORDINATOR, version, key_type=GROUP, coordinator_keys=["a", "b"])
 
     response = answered(request, find_coordinator(request, HERE))
 
@@ -53,14 +54,16 @@ def test_the_coordinator_of_many_groups_is_the_same_for_all(version: int) -> Non
 @pytest.mark.parametrize("key_type", [TRANSACTION, SHARE])
 @pytest.mark.parametrize("version", [1, 4, 6])
 def test_coordinators_of_transactions_and_share_groups_are_the_upstreams(version: int, key_type: int) -> None:
-    request = request_of(10, version, key="tx", key_type=key_type, coordinator_keys=["tx"])
+    request = request_of(ApiKey.FIND_COORDINATOR, version, key="tx", key_type=key_type, coordinator_keys=["tx"])
 
     assert find_coordinator(request, HERE) is None
 
 
 @pytest.mark.parametrize("version", [0, 3, 4])
 def test_without_a_coordinator_clients_are_told_to_ask_again(version: int) -> None:
-    request = request_of(10, version, key="payments", key_type=GROUP, coordinator_keys=["payments"])
+    request = request_of(
+        ApiKey.FIND_COORDINATOR, version, key="payments", key_type=GROUP, coordinator_keys=["payments"]
+    )
 
     response = answered(request, find_coordinator(request, None))
 
@@ -69,15 +72,17 @@ def test_without_a_coordinator_clients_are_told_to_ask_again(version: int) -> No
 
 
 def test_a_version_that_is_not_served_is_refused() -> None:
-    request = request_of(10, 6, key_type=GROUP, coordinator_keys=["a"])
+    request = request_of(ApiKey.FIND_COORDINATOR, 6, key_type=GROUP, coordinator_keys=["a"])
 
     with pytest.raises(CorruptMessage, match="version 7"):
-        find_coordinator(Request(frame=request.frame, api_key=10, api_version=7, correlation_id=1), HERE)
+        find_coordinator(
+            Request(frame=request.frame, api_key=ApiKey.FIND_COORDINATOR, api_version=7, correlation_id=1), HERE
+        )
 
 
-@pytest.mark.parametrize("version", SERVED[16].versions)
+@pytest.mark.parametrize("version", SERVED[ApiKey.LIST_GROUPS].versions)
 def test_brokers_that_coordinate_nothing_list_no_groups(version: int) -> None:
-    request = request_of(16, version)
+    request = request_of(ApiKey.LIST_GROUPS, version)
 
     response = answered(request, no_groups(request))
 
@@ -85,7 +90,7 @@ def test_brokers_that_coordinate_nothing_list_no_groups(version: int) -> None:
 
 
 def test_clients_are_told_of_the_versions_that_the_coordinator_serves_and_of_no_other_kinds_of_groups() -> None:
-    assert LIMITS[11] == SERVED[11].versions
+    assert LIMITS[ApiKey.JOIN_GROUP] == SERVED[ApiKey.JOIN_GROUP].versions
     assert all(len(LIMITS[key]) == 0 for key in UNSERVED)
     assert 68 in UNSERVED
     assert 22 not in LIMITS, "InitProducerId stays as it is upstream"

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from kcoord.admin.connecting.connection import Connection
+from kcoord.api_keys import ApiKey
 from kcoord.client.client import Client
 from kcoord.errors import ErrorCode
 from kcoord.protocol.frames import CorruptMessage
@@ -23,11 +24,6 @@ from kcoord.proxy.local.runtime import LocalJournal, RuntimeSetup
 from kcoord.settings import Settings
 from kcoord.testing.embedded import EmbeddedCluster
 from tests.support.guest import (
-    DESCRIBE_GROUPS,
-    FIND_COORDINATOR,
-    JOIN,
-    LIST_GROUPS,
-    OFFSET_COMMIT,
     Guest,
     HungUp,
     commit_errors,
@@ -38,7 +34,6 @@ from tests.support.guest import (
 
 HERE = BrokerEndpoint(1, "proxy.example", 9099)
 TIMEOUT = timedelta(seconds=10)
-DELETE_TOPICS, CREATE_TOPICS, METADATA, CONSUMER_GROUP_HEARTBEAT = 20, 19, 3, 68
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +71,7 @@ async def until(is_so: Callable[[], bool]) -> None:
 
 
 async def commit(guest: Guest, group: str, offsets: dict[int, int], topic: str = "orders") -> set[Any]:
-    return commit_errors(await guest.ask(OFFSET_COMMIT, 8, **commit_fields(group, topic, offsets)))
+    return commit_errors(await guest.ask(ApiKey.OFFSET_COMMIT, 8, **commit_fields(group, topic, offsets)))
 
 
 def commit_upstream(broker: Client, group: str, topic: str, lines: list[tuple[int, int, int, str]]) -> None:
@@ -91,7 +86,7 @@ def commit_upstream(broker: Client, group: str, topic: str, lines: list[tuple[in
         for partition, offset, epoch, text in lines
     ]
     fields = {**commit_fields(group, topic, {}), "topics": [{"name": topic, "partitions": partitions}]}
-    assert commit_errors(broker.ask(OFFSET_COMMIT, 8, **fields)) == {ErrorCode.none}
+    assert commit_errors(broker.ask(ApiKey.OFFSET_COMMIT, 8, **fields)) == {ErrorCode.none}
 
 
 def test_a_group_lives_here_and_the_upstream_never_hears_of_it(upstream: EmbeddedCluster, broker: Client) -> None:
@@ -101,9 +96,11 @@ def test_a_group_lives_here_and_the_upstream_never_hears_of_it(upstream: Embedde
         assert await commit(guest, "local-only", {0: 17, 2: 4}) == {ErrorCode.none}
 
         assert await offsets_of(guest, "local-only") == {("orders", 0): (17, 5, ""), ("orders", 2): (4, 5, "")}
-        listed = await guest.ask(LIST_GROUPS, 4, states_filter=[])
+        listed = await guest.ask(ApiKey.LIST_GROUPS, 4, states_filter=[])
         assert [group.group_id for group in listed.groups] == ["local-only"]
-        assert "local-only" not in {group.group_id for group in broker.ask(LIST_GROUPS, 4, states_filter=[]).groups}
+        assert "local-only" not in {
+            group.group_id for group in broker.ask(ApiKey.LIST_GROUPS, 4, states_filter=[]).groups
+        }
 
     played(LocalSetup(upstream=connection_to(upstream)), scenario)
 
@@ -113,7 +110,7 @@ def test_the_members_of_a_large_group_are_answered_together(upstream: EmbeddedCl
 
     async def scenario(coordination: LocalCoordination) -> None:
         guests = [Guest(coordination, peer=f"10.0.0.7:{40_000 + number}") for number in range(50)]
-        joined = await asyncio.gather(*(guest.ask(JOIN, 3, **fields) for guest in guests))
+        joined = await asyncio.gather(*(guest.ask(ApiKey.JOIN_GROUP, 3, **fields) for guest in guests))
         assert [(each.error_code, each.generation_id) for each in joined] == [(ErrorCode.none, 1)] * 50
 
     settings = Settings.from_properties({"group.initial.rebalance.delay.ms": "100"})
@@ -135,11 +132,11 @@ def test_a_topic_is_known_as_soon_as_an_answer_that_passes_tells_of_it(
 ) -> None:
     async def scenario(coordination: LocalCoordination) -> None:
         guest = Guest(coordination)
-        broker.ask(CREATE_TOPICS, 5, topics=[{"name": "new", "num_partitions": 2, "replication_factor": 1}])
-        broker.send(METADATA, 12, topics=[{"topic_id": None, "name": "new"}])
+        broker.ask(ApiKey.CREATE_TOPICS, 5, topics=[{"name": "new", "num_partitions": 2, "replication_factor": 1}])
+        broker.send(ApiKey.METADATA, 12, topics=[{"topic_id": None, "name": "new"}])
         frame = broker.receive_frame()
 
-        request = Request(frame=b"", api_key=METADATA, api_version=12, correlation_id=1)
+        request = Request(frame=b"", api_key=ApiKey.METADATA, api_version=12, correlation_id=1)
         coordination.response(guest, request, frame)
 
         assert await commit(guest, "g", {1: 1}, topic="new") == {ErrorCode.none}
@@ -154,9 +151,9 @@ def test_ids_of_hidden_topics_are_learned_from_the_first_list_and_from_answers_t
 
     async def scenario(coordination: LocalCoordination) -> None:
         assert len(there.topic_ids) == 1
-        broker.ask(CREATE_TOPICS, 5, topics=[{"name": "later", "num_partitions": 1, "replication_factor": 1}])
-        broker.send(METADATA, 12, topics=[{"topic_id": None, "name": "later"}])
-        request = Request(frame=b"", api_key=METADATA, api_version=12, correlation_id=1)
+        broker.ask(ApiKey.CREATE_TOPICS, 5, topics=[{"name": "later", "num_partitions": 1, "replication_factor": 1}])
+        broker.send(ApiKey.METADATA, 12, topics=[{"topic_id": None, "name": "later"}])
+        request = Request(frame=b"", api_key=ApiKey.METADATA, api_version=12, correlation_id=1)
         coordination.response(Guest(coordination), request, broker.receive_frame())
         assert len(later.topic_ids) == 1
 
@@ -168,13 +165,13 @@ def test_all_groups_have_one_coordinator_and_it_alone_lists_them(upstream: Embed
         guest, at_another = Guest(coordination), Guest(coordination, node_id=2)
         await commit(guest, "payments", {0: 1})
 
-        found = await at_another.ask(FIND_COORDINATOR, 4, key_type=0, coordinator_keys=["payments"])
-        listed = await at_another.ask(LIST_GROUPS, 4, states_filter=[])
+        found = await at_another.ask(ApiKey.FIND_COORDINATOR, 4, key_type=0, coordinator_keys=["payments"])
+        listed = await at_another.ask(ApiKey.LIST_GROUPS, 4, states_filter=[])
 
         assert [(each.node_id, each.host, each.port) for each in found.coordinators] == [HERE]
         assert listed.groups == ()
         assert await offsets_of(at_another, "payments") == {("orders", 0): (1, 5, "")}, "any port does"
-        transaction = guest.begin(FIND_COORDINATOR, 4, key_type=1, coordinator_keys=["tx"])
+        transaction = guest.begin(ApiKey.FIND_COORDINATOR, 4, key_type=1, coordinator_keys=["tx"])
         assert transaction.decision is PASS
 
     played(LocalSetup(upstream=connection_to(upstream)), scenario)
@@ -184,7 +181,7 @@ def test_members_of_other_kinds_of_groups_are_hung_up_on(upstream: EmbeddedClust
     async def scenario(coordination: LocalCoordination) -> None:
         with pytest.raises(CorruptMessage, match="not served with --coordinate local"):
             Guest(coordination).begin(
-                CONSUMER_GROUP_HEARTBEAT, 0, group_id="g", member_id="m", member_epoch=0, instance_id=None
+                ApiKey.CONSUMER_GROUP_HEARTBEAT, 0, group_id="g", member_id="m", member_epoch=0, instance_id=None
             )
 
     played(LocalSetup(upstream=connection_to(upstream)), scenario)
@@ -234,7 +231,7 @@ def test_who_asks_when_the_coordination_ends_is_hung_up_on_and_nothing_is_decide
         for guest in (known, Guest(coordination)):
             with pytest.raises(HungUp):
                 await commit(guest, "payments", {0: 99})
-            found = await guest.ask(FIND_COORDINATOR, 4, key_type=0, coordinator_keys=["payments"])
+            found = await guest.ask(ApiKey.FIND_COORDINATOR, 4, key_type=0, coordinator_keys=["payments"])
             assert found.coordinators[0].error_code is ErrorCode.coordinator_not_available
 
     async def second(coordination: LocalCoordination) -> None:
@@ -254,12 +251,12 @@ def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def create_topic(broker: Client, topic: str) -> None:
     new = {"name": topic, "num_partitions": 1, "replication_factor": 1}
-    (made,) = broker.ask(CREATE_TOPICS, 5, topics=[new], timeout=TIMEOUT).topics
+    (made,) = broker.ask(ApiKey.CREATE_TOPICS, 5, topics=[new], timeout=TIMEOUT).topics
     assert made.error_code is ErrorCode.none
 
 
 def delete_topic(broker: Client, topic: str) -> None:
-    (deleted,) = broker.ask(DELETE_TOPICS, 5, topic_names=[topic], timeout=TIMEOUT).responses
+    (deleted,) = broker.ask(ApiKey.DELETE_TOPICS, 5, topic_names=[topic], timeout=TIMEOUT).responses
     assert deleted.error_code is ErrorCode.none
 
 
@@ -356,7 +353,7 @@ def test_who_only_looks_takes_nothing_over(upstream: EmbeddedCluster, broker: Cl
 
     async def scenario(coordination: LocalCoordination) -> None:
         guest = Guest(coordination)
-        described = await guest.ask(DESCRIBE_GROUPS, 5, groups=["later"], include_authorized_operations=False)
+        described = await guest.ask(ApiKey.DESCRIBE_GROUPS, 5, groups=["later"], include_authorized_operations=False)
         assert [group.group_state for group in described.groups] == ["Dead"]
         commit_upstream(broker, "later", "orders", [(0, 20, -1, "")])
         assert await offsets_of(guest, "later") == {("orders", 0): (20, -1, "")}
@@ -373,7 +370,7 @@ def test_many_that_ask_at_once_wait_for_one_taking_over(
     async def scenario(coordination: LocalCoordination) -> None:
         guests = [Guest(coordination) for _ in range(5)]
         gone = Guest(coordination)
-        gone.begin(OFFSET_COMMIT, 8, **commit_fields("popular", "orders", {0: 1}))
+        gone.begin(ApiKey.OFFSET_COMMIT, 8, **commit_fields("popular", "orders", {0: 1}))
         reading = [offsets_of(guest, "popular") for guest in guests]
         gone.leave()
 

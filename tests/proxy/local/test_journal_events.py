@@ -6,15 +6,12 @@ from typing import Any
 
 import pytest
 
+from kcoord.api_keys import ApiKey
 from kcoord.errors import ErrorCode
 from kcoord.proxy.local import kafka_log
 from kcoord.server import cluster_runtime, maintenance
 from tests.proxy.local.desk import Desk
 from tests.support.guest import (
-    HEARTBEAT,
-    JOIN,
-    OFFSET_COMMIT,
-    SYNC,
     Guest,
     HungUp,
     SentRequest,
@@ -36,7 +33,7 @@ def played(scenario: Callable[[Desk], Awaitable[None]]) -> None:
 
 
 def commit(guest: Guest, offset: int) -> SentRequest:
-    return guest.begin(OFFSET_COMMIT, 8, **commit_fields("payments", "orders", {0: offset}))
+    return guest.begin(ApiKey.OFFSET_COMMIT, 8, **commit_fields("payments", "orders", {0: offset}))
 
 
 async def answer_once_committed(desk: Desk, guest: Guest, asked: SentRequest) -> Any:
@@ -49,18 +46,20 @@ async def answer_once_committed(desk: Desk, guest: Guest, asked: SentRequest) ->
 
 async def joined(desk: Desk, guest: Guest) -> str:
     """Joins as the only member, which has its assignment then; returns its id."""
-    first = await answer_once_committed(desk, guest, guest.begin(JOIN, 4, **join_fields("payments")))
+    first = await answer_once_committed(desk, guest, guest.begin(ApiKey.JOIN_GROUP, 4, **join_fields("payments")))
     member_id: str = first.member_id
-    second = await answer_once_committed(desk, guest, guest.begin(JOIN, 4, **join_fields("payments", member_id)))
+    second = await answer_once_committed(
+        desk, guest, guest.begin(ApiKey.JOIN_GROUP, 4, **join_fields("payments", member_id))
+    )
     synced = await answer_once_committed(
-        desk, guest, guest.begin(SYNC, 3, **sync_fields("payments", member_id, second.generation_id))
+        desk, guest, guest.begin(ApiKey.SYNC_GROUP, 3, **sync_fields("payments", member_id, second.generation_id))
     )
     assert (synced.error_code, synced.assignment) == (ErrorCode.none, b"mine")
     return member_id
 
 
 def heartbeat(guest: Guest, member_id: str) -> SentRequest:
-    return guest.begin(HEARTBEAT, 3, **member_fields("payments", member_id, 1))
+    return guest.begin(ApiKey.HEARTBEAT, 3, **member_fields("payments", member_id, 1))
 
 
 def test_a_commit_is_answered_when_it_is_kept_and_not_before() -> None:
@@ -173,8 +172,8 @@ def test_who_waits_for_others_when_the_journal_is_lost_is_told_to_look_for_the_c
     async def scenario(desk: Desk) -> None:
         first, second = Guest(desk), Guest(desk, peer="10.0.0.8:40000")
         await joined(desk, first)
-        given = await answer_once_committed(desk, second, second.begin(JOIN, 4, **join_fields("payments")))
-        parked = second.begin(JOIN, 4, **join_fields("payments", given.member_id))
+        given = await answer_once_committed(desk, second, second.begin(ApiKey.JOIN_GROUP, 4, **join_fields("payments")))
+        parked = second.begin(ApiKey.JOIN_GROUP, 4, **join_fields("payments", given.member_id))
         await desk.turn()
         desk.writer.commit_all()
         await desk.turn()
@@ -192,7 +191,7 @@ def test_one_that_is_fenced_coordinates_no_more() -> None:
         guest = Guest(desk)
         member_id = await joined(desk, guest)
         as_member = {"generation_id_or_member_epoch": 1, "member_id": member_id}
-        asked = guest.begin(OFFSET_COMMIT, 8, **commit_fields("payments", "orders", {0: 17}, **as_member))
+        asked = guest.begin(ApiKey.OFFSET_COMMIT, 8, **commit_fields("payments", "orders", {0: 17}, **as_member))
         await desk.turn()
 
         desk.writer.fence()
@@ -234,7 +233,7 @@ def test_what_was_decided_between_a_loss_and_its_news_is_not_acknowledged() -> N
             for index in range(3)
         ]
         large = {**commit_fields("payments", "orders", {}), "topics": [{"name": "orders", "partitions": lines}]}
-        asked = guest.begin(OFFSET_COMMIT, 8, **large)  # a large request is decided at once
+        asked = guest.begin(ApiKey.OFFSET_COMMIT, 8, **large)  # a large request is decided at once
 
         with pytest.raises(HungUp):
             await guest.reply_to(asked)
@@ -266,7 +265,7 @@ def test_a_request_that_cannot_be_read_ends_the_connection_of_its_client_alone()
     async def scenario(desk: Desk) -> None:
         guest, other = Guest(desk), Guest(desk)
         waiting = commit(other, 17)
-        asked = guest.begin(JOIN, 4, **join_fields("payments"), truncated=5)
+        asked = guest.begin(ApiKey.JOIN_GROUP, 4, **join_fields("payments"), truncated=5)
 
         with pytest.raises(HungUp):
             await guest.reply_to(asked)

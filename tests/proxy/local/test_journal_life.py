@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 
+from kcoord.api_keys import ApiKey
 from kcoord.errors import ErrorCode
 from kcoord.server import cluster_runtime, maintenance
 from tests.proxy.local.desk import Desk
-from tests.support.guest import OFFSET_COMMIT, Guest, HungUp, SentRequest, commit_errors, offsets_of
+from tests.support.guest import Guest, HungUp, SentRequest, commit_errors, offsets_of
 
 CLIENTS = 5
 STEPS = 400
@@ -52,7 +53,7 @@ class Committer:
             "member_id": "",
             "topics": [{"name": "orders", "partitions": lines}],
         }
-        self._asked = self._guest.begin(OFFSET_COMMIT, 8, **fields)
+        self._asked = self._guest.begin(ApiKey.OFFSET_COMMIT, 8, **fields)
 
     async def receive(self) -> None:
         """Records the answer, if there is one."""

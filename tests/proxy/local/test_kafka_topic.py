@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from kcoord.admin.connecting.connection import Connection, ConnectionOptions, resolve_connection
+from kcoord.api_keys import ApiKey
 from kcoord.client.client import Client
 from kcoord.errors import ErrorCode
 from kcoord.proxy.local.kafka_reader import Claims, KafkaReader
@@ -15,8 +16,6 @@ from kcoord.proxy.local.kafka_topic import LARGEST_RECORD, BadJournalTopic, Jour
 from kcoord.proxy.local.runtime import RuntimeSetup
 from kcoord.settings import Settings
 from kcoord.testing.embedded import EmbeddedCluster
-
-CREATE_TOPICS = 19
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +34,7 @@ def journal_of(upstream: EmbeddedCluster, request: pytest.FixtureRequest) -> Cal
         new = {"name": journal.topic, "num_partitions": 2, "replication_factor": 1, "configs": configs}
         host, _, port = upstream.bootstrap.rpartition(":")
         with Client(host, int(port)) as client:
-            (made,) = client.ask(CREATE_TOPICS, 5, topics=[new], timeout=timedelta(seconds=10)).topics
+            (made,) = client.ask(ApiKey.CREATE_TOPICS, 5, topics=[new], timeout=timedelta(seconds=10)).topics
         assert made.error_code is ErrorCode.none
         return journal
 

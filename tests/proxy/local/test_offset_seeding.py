@@ -12,13 +12,14 @@ import pytest
 
 from kcoord.admin.connecting.connection import Connection
 from kcoord.admin.groups.committed_offsets import Commits, TopicCommits
+from kcoord.api_keys import ApiKey
 from kcoord.errors import ErrorCode
 from kcoord.proxy.local import offset_seeding
 from kcoord.proxy.local.coordination import LocalCoordination, LocalSetup
 from kcoord.proxy.local.offset_seeding import OffsetSeeder, UpstreamOffsets
 from kcoord.server.clock import instant
 from tests.proxy.local.desk import Desk
-from tests.support.guest import OFFSET_FETCH, Guest, SentRequest
+from tests.support.guest import Guest, SentRequest
 
 LOADING, DONE = ErrorCode.coordinator_load_in_progress, ErrorCode.none
 UPSTREAM = 42
@@ -51,7 +52,7 @@ def found() -> UpstreamOffsets:
 
 def fetch(guest: Guest, group_ids: Iterable[str]) -> SentRequest:
     groups = [{"group_id": name, "member_id": None, "member_epoch": -1, "topics": None} for name in group_ids]
-    return guest.begin(OFFSET_FETCH, 9, groups=groups, require_stable=False)
+    return guest.begin(ApiKey.OFFSET_FETCH, 9, groups=groups, require_stable=False)
 
 
 async def answers(desk: Desk, guest: Guest, asked: SentRequest) -> Answers:

@@ -7,13 +7,14 @@ from uuid import UUID
 import pytest
 
 from kcoord.admin.connecting.connection import Connection
+from kcoord.api_keys import ApiKey
 from kcoord.groups.records import OffsetsStored
 from kcoord.proxy.local import topic_refresher
 from kcoord.proxy.local.topic_refresher import TopicRefresher
 from kcoord.proxy.local.upstream_topics import KnownTopic
 from kcoord.server.clock import instant, now_ms
 from tests.proxy.local.desk import Desk
-from tests.support.guest import OFFSET_COMMIT, Guest, commit_fields, offsets_of
+from tests.support.guest import Guest, commit_fields, offsets_of
 
 FIRST, SECOND = UUID(int=1), UUID(int=2)
 Offsets = dict[tuple[str, int], tuple[int, int, str]]
@@ -49,7 +50,7 @@ def played(scenario: Callable[[Desk, Upstream], Awaitable[None]], monkeypatch: p
 
 async def commit(desk: Desk, group: str, offset: int) -> None:
     guest = Guest(desk)
-    asked = guest.begin(OFFSET_COMMIT, 8, **commit_fields(group, "orders", {0: offset}))
+    asked = guest.begin(ApiKey.OFFSET_COMMIT, 8, **commit_fields(group, "orders", {0: offset}))
     while not asked.answered.done():
         await desk.turn()
         desk.writer.commit_all()

@@ -5,12 +5,13 @@ from typing import Any
 import pytest
 from kio.index import load_response_schema
 
+from kcoord.api_keys import ApiKey
 from kcoord.client.kio_codec import build_entity
 from kcoord.errors import ErrorCode
 from kcoord.protocol.codec import encode_response
 from kcoord.protocol.headers import RequestHeader
 from kcoord.proxy.observing.commit_counter import CommitCounter
-from tests.proxy.forwarding_scene import OFFSET_COMMIT, Scene, request
+from tests.proxy.forwarding_scene import Scene, request
 
 VERSION = 8
 
@@ -18,8 +19,8 @@ VERSION = 8
 def answered(correlation_id: int, *errors: ErrorCode) -> bytes:
     lines = [{"partition_index": index, "error_code": error} for index, error in enumerate(errors)]
     values: dict[str, Any] = {"topics": [{"name": "t", "partitions": lines}]}
-    response = build_entity(load_response_schema(OFFSET_COMMIT, VERSION), values)
-    return encode_response(RequestHeader(OFFSET_COMMIT, VERSION, correlation_id), response)
+    response = build_entity(load_response_schema(ApiKey.OFFSET_COMMIT, VERSION), values)
+    return encode_response(RequestHeader(ApiKey.OFFSET_COMMIT, VERSION, correlation_id), response)
 
 
 @pytest.fixture
@@ -33,7 +34,7 @@ def scene(counting: CommitCounter) -> Scene:
 
 
 def commit(scene: Scene, correlation_id: int, *errors: ErrorCode) -> bytes:
-    scene.ask(request(OFFSET_COMMIT, VERSION, correlation_id))
+    scene.ask(request(ApiKey.OFFSET_COMMIT, VERSION, correlation_id))
     scene.answer(answer := answered(correlation_id, *errors))
     return answer
 
@@ -56,7 +57,7 @@ def test_what_is_refused_counts_by_the_first_error_of_its_answer(scene: Scene, c
 
 
 def test_an_answer_that_cannot_be_read_passes_uncounted(scene: Scene, counting: CommitCounter) -> None:
-    scene.ask(request(OFFSET_COMMIT, VERSION, 1))
+    scene.ask(request(ApiKey.OFFSET_COMMIT, VERSION, 1))
     broken = b"\0\0\0\7" + b"\0\0\0\1" + b"\0\xff\xff"
     scene.answer(broken)
     assert scene.client_link.written == broken

@@ -4,10 +4,11 @@ import logging
 
 import pytest
 
+from kcoord.api_keys import ApiKey
 from kcoord.errors import ErrorCode
 from kcoord.proxy.observing.group_observer import GroupObserver
 
-from ..guard_scene import CONSUMER_GROUP_HEARTBEAT, Clock, Coordinator, FakeClient, answered, asked, join, joining_beat
+from ..guard_scene import Clock, Coordinator, FakeClient, answered, asked, join, joining_beat
 
 ANN, BOB = FakeClient(client_id="ann", host="10.0.0.1"), FakeClient(client_id="bob", host="10.0.0.2")
 
@@ -322,7 +323,7 @@ def test_every_version_of_a_join_is_understood(coordinator: Coordinator, watchin
 def test_members_of_the_newer_protocol_are_known_by_their_heartbeats(watching: GroupObserver, clock: Clock) -> None:
     def beat(member_id: str, epoch: int, epoch_in_answer: int, topics: list[str] | None = None) -> None:
         request = asked(
-            CONSUMER_GROUP_HEARTBEAT,
+            ApiKey.CONSUMER_GROUP_HEARTBEAT,
             1,
             group_id="g",
             member_id=member_id,
@@ -382,7 +383,7 @@ def test_a_leave_that_is_refused_of_all_it_names_leaves_the_group_as_it_is(
 ) -> None:
     heartbeat(coordinator, ANN, "a", 0, epoch_in_answer=1)
     stranger = {"member_id": "", "group_instance_id": instance_id}
-    request = asked(13, 5, group_id="g", members=[stranger])
+    request = asked(ApiKey.LEAVE_GROUP, 5, group_id="g", members=[stranger])
     coordinator.answer(BOB, request, members=[{**stranger, "error_code": ErrorCode.unknown_member_id}])
     assert (_kind(watching), watching.member_count()) == ("consumer", 1)
 

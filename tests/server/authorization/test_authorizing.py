@@ -9,7 +9,8 @@ from typing import Any, Final
 
 import pytest
 
-from kcoord.api.table import API_VERSIONS, FETCH, SERVED
+from kcoord.api.table import SERVED
+from kcoord.api_keys import ApiKey
 from kcoord.client.client import Client
 from kcoord.errors import ErrorCode
 from kcoord.protocol.records.record import Record, write_batch
@@ -29,7 +30,6 @@ from tests.server.conftest import Serve, Server
 
 NONE, NOT_THE_GROUP = ErrorCode.none, ErrorCode.group_authorization_failed
 NOT_THE_TOPIC = ErrorCode.topic_authorization_failed
-PRODUCE, METADATA, OFFSET_COMMIT, FIND_COORDINATOR, JOIN_GROUP, HEARTBEAT, SYNC_GROUP = 0, 3, 8, 10, 11, 12, 14
 SESSION: Final = timedelta(seconds=60)
 MEMBER: Final = "allow User:ANONYMOUS read group g\nallow User:ANONYMOUS read topic t\n"
 
@@ -64,27 +64,29 @@ def joined(client: Client) -> dict[str, Any]:
     """A member of g that owns nothing."""
     joining = {"protocol_type": "consumer", "protocols": [{"name": "range", "metadata": b""}]}
     times = {"session_timeout": SESSION, "rebalance_timeout": SESSION}
-    member = client.ask(JOIN_GROUP, 3, group_id="g", member_id="", **times, **joining)
+    member = client.ask(ApiKey.JOIN_GROUP, 3, group_id="g", member_id="", **times, **joining)
     me = {"group_id": "g", "member_id": member.member_id, "generation_id": member.generation_id}
-    assert client.ask(SYNC_GROUP, 3, **me, assignments=[]).error_code is NONE
+    assert client.ask(ApiKey.SYNC_GROUP, 3, **me, assignments=[]).error_code is NONE
     return {**me, "generation_id_or_member_epoch": member.generation_id}
 
 
 def committed(client: Client, me: dict[str, Any], offset: int, *topics: str) -> list[tuple[str, ErrorCode]]:
     lines = [{"partition_index": 0, "committed_offset": offset}]
-    answer = client.ask(OFFSET_COMMIT, 8, **me, topics=[{"name": topic, "partitions": lines} for topic in topics])
+    answer = client.ask(
+        ApiKey.OFFSET_COMMIT, 8, **me, topics=[{"name": topic, "partitions": lines} for topic in topics]
+    )
     return [(topic.name, topic.partitions[0].error_code) for topic in answer.topics]
 
 
 def seen(client: Client, topic: str) -> ErrorCode:
-    answer = client.ask(METADATA, 9, topics=[{"name": topic}], allow_auto_topic_creation=False)
+    answer = client.ask(ApiKey.METADATA, 9, topics=[{"name": topic}], allow_auto_topic_creation=False)
     return ErrorCode(answer.topics[0].error_code)
 
 
 def test_every_api_that_is_served_says_who_may_use_it() -> None:
     tables = (group_apis.GUARDS, record_apis.GUARDS, topic_apis.GUARDS)
     guards = [key for table in tables for key in table]
-    assert sorted([*guards, FETCH, API_VERSIONS]) == sorted(SERVED)
+    assert sorted([*guards, ApiKey.FETCH, ApiKey.API_VERSIONS]) == sorted(SERVED)
     assert set(group_apis.GUARDS) == {api.key for api in SERVED.values() if api.is_group_api}
 
 
@@ -107,19 +109,19 @@ def test_a_member_that_repeats_itself_is_looked_at_each_time(serve: Serve, rules
     with server.client() as client:
         me = joined(client)
         for offset in range(5):
-            assert client.ask(HEARTBEAT, 3, **me).error_code is NONE
+            assert client.ask(ApiKey.HEARTBEAT, 3, **me).error_code is NONE
             assert committed(client, me, offset, "t") == [("t", NONE)]
         change(server, rules, MEMBER.replace("read topic t", "read topic u"))
         for offset in range(5):
-            assert client.ask(HEARTBEAT, 3, **me).error_code is NONE
+            assert client.ask(ApiKey.HEARTBEAT, 3, **me).error_code is NONE
             assert committed(client, me, offset, "t") == [("t", NOT_THE_TOPIC)]
             assert committed(client, me, offset, "t", "u") == [("t", NOT_THE_TOPIC), ("u", NONE)]
         change(server, rules, "")
         for offset in range(5):
-            assert client.ask(HEARTBEAT, 3, **me).error_code is NOT_THE_GROUP
+            assert client.ask(ApiKey.HEARTBEAT, 3, **me).error_code is NOT_THE_GROUP
             assert committed(client, me, offset, "t") == [("t", NOT_THE_GROUP)]
         change(server, rules, MEMBER)
-        assert client.ask(HEARTBEAT, 3, **me).error_code is NONE
+        assert client.ask(ApiKey.HEARTBEAT, 3, **me).error_code is NONE
         assert committed(client, me, 9, "t") == [("t", NONE)]
 
 
@@ -129,14 +131,14 @@ def test_a_fetch_that_waits_is_answered_by_the_rules_of_then(serve: Serve, rules
     with server.client() as reader, server.client() as writer:
         line = {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1 << 20}
         asked = {"max_wait": timedelta(seconds=60), "min_bytes": 1, "max_bytes": 1 << 20}
-        reader.send(FETCH, 11, **asked, session_epoch=-1, topics=[{"topic": "t", "partitions": [line]}])
+        reader.send(ApiKey.FETCH, 11, **asked, session_epoch=-1, topics=[{"topic": "t", "partitions": [line]}])
         until(lambda: bool(server.on_loop(lambda: server.runtime._pending_requests.requests)))
         change(server, rules, "allow User:ANONYMOUS write topic t\n")
         batch = write_batch([Record(timestamp=1, value=b"secret")])
         data = [{"name": "t", "partition_data": [{"index": 0, "records": batch}]}]
-        written = writer.ask(PRODUCE, 9, acks=1, topic_data=data)
+        written = writer.ask(ApiKey.PRODUCE, 9, acks=1, topic_data=data)
         assert written.responses[0].partition_responses[0].error_code is NONE
-        (answer,) = reader.receive(FETCH, 11).responses[0].partitions
+        (answer,) = reader.receive(ApiKey.FETCH, 11).responses[0].partitions
         assert (answer.error_code, answer.records) == (NOT_THE_TOPIC, b"")
 
 
@@ -167,7 +169,7 @@ def test_what_is_denied_is_logged_once_with_its_name_made_harmless(
     with caplog.at_level(logging.INFO, logger="kcoord.server"), server.client() as client:
         for _ in range(3):
             assert seen(client, "evil\nINFO forged") is NOT_THE_TOPIC
-        client.ask(METADATA, 9, topics=None)  # silent checks log nothing
+        client.ask(ApiKey.METADATA, 9, topics=None)  # silent checks log nothing
     messages = [record.getMessage() for record in caplog.records if record.getMessage().startswith("denied")]
     assert messages == [
         "denied principal='User:ANONYMOUS' host=127.0.0.1 operation=describe topic='evil\\nINFO forged'"
@@ -223,4 +225,4 @@ def test_an_old_client_is_told_in_words_why_it_has_no_coordinator(
     serve: Serve, rules: Path, group: str, message: str
 ) -> None:
     with guarded(serve, rules).client() as client:
-        assert client.ask(FIND_COORDINATOR, 2, key=group, key_type=0).error_message == message
+        assert client.ask(ApiKey.FIND_COORDINATOR, 2, key=group, key_type=0).error_message == message

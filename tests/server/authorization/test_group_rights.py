@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import pytest
 
+from kcoord.api_keys import ApiKey
 from kcoord.client.client import Client
 from kcoord.errors import ErrorCode
 from tests.server.conftest import Serve, Server
@@ -15,16 +16,6 @@ NONE, NO_GROUP, NO_TOPIC = (
     ErrorCode.group_authorization_failed,
     ErrorCode.topic_authorization_failed,
 )
-OFFSET_COMMIT, OFFSET_FETCH, FIND_COORDINATOR, JOIN_GROUP, HEARTBEAT, LEAVE_GROUP, LIST_GROUPS = (
-    8,
-    9,
-    10,
-    11,
-    12,
-    13,
-    16,
-)
-OFFSET_DELETE: Final = 47
 SESSION: Final = timedelta(seconds=60)
 
 
@@ -43,14 +34,20 @@ def join(client: Client, group_id: str, version: int = 5) -> Any:
     protocols = [{"name": "range", "metadata": b""}]
     timeouts = {"session_timeout": SESSION, "rebalance_timeout": SESSION}
     return client.ask(
-        JOIN_GROUP, version, group_id=group_id, member_id="", protocol_type="consumer", protocols=protocols, **timeouts
+        ApiKey.JOIN_GROUP,
+        version,
+        group_id=group_id,
+        member_id="",
+        protocol_type="consumer",
+        protocols=protocols,
+        **timeouts,
     )
 
 
 def commit(client: Client, group_id: str, *topics: str) -> None:
     partitions = [{"partition_index": 0, "committed_offset": 7}]
     response = client.ask(
-        OFFSET_COMMIT,
+        ApiKey.OFFSET_COMMIT,
         8,
         group_id=group_id,
         generation_id_or_member_epoch=-1,
@@ -70,15 +67,17 @@ def test_a_join_without_read_on_the_group_is_refused_and_names_no_member(serve: 
 @pytest.mark.fact("H-025")
 def test_a_heartbeat_without_read_on_the_group_is_refused(serve: Serve, rules: Path) -> None:
     with serving(serve, rules, "read group g").client() as client:
-        unknown = client.ask(HEARTBEAT, 3, group_id="g", generation_id=1, member_id="m")
-        refused = client.ask(HEARTBEAT, 3, group_id="h", generation_id=1, member_id="m")
+        unknown = client.ask(ApiKey.HEARTBEAT, 3, group_id="g", generation_id=1, member_id="m")
+        refused = client.ask(ApiKey.HEARTBEAT, 3, group_id="h", generation_id=1, member_id="m")
     assert (unknown.error_code, refused.error_code) == (ErrorCode.unknown_member_id, NO_GROUP)
 
 
 @pytest.mark.fact("L-028")
 def test_a_leave_without_read_on_the_group_is_refused_as_a_whole(serve: Serve, rules: Path) -> None:
     with serving(serve, rules, "read group g").client() as client:
-        refused = client.ask(LEAVE_GROUP, 4, group_id="h", members=[{"member_id": "m", "group_instance_id": None}])
+        refused = client.ask(
+            ApiKey.LEAVE_GROUP, 4, group_id="h", members=[{"member_id": "m", "group_instance_id": None}]
+        )
     assert (refused.error_code, refused.members) == (NO_GROUP, ())
 
 
@@ -92,8 +91,8 @@ def test_offsets_of_a_topic_that_may_not_be_described_are_refused_by_name_and_le
     reopened = rules.read_text().replace("allow User:ANONYMOUS read topic u\n", "")
     with serving_again(server, rules, reopened).client() as client:
         named = [{"name": topic, "partition_indexes": [0]} for topic in ("t", "u")]
-        by_name = client.ask(OFFSET_FETCH, 7, group_id="g", topics=named, require_stable=False)
-        all_of_them = client.ask(OFFSET_FETCH, 7, group_id="g", topics=None, require_stable=False)
+        by_name = client.ask(ApiKey.OFFSET_FETCH, 7, group_id="g", topics=named, require_stable=False)
+        all_of_them = client.ask(ApiKey.OFFSET_FETCH, 7, group_id="g", topics=None, require_stable=False)
     results = {topic.name: topic.partitions[0] for topic in by_name.topics}
     assert (results["t"].error_code, results["t"].committed_offset) == (NONE, 7)
     assert (results["u"].error_code, results["u"].committed_offset) == (NO_TOPIC, -1)
@@ -107,7 +106,7 @@ def test_offsets_of_a_group_that_may_not_be_described_are_refused_for_that_group
     with serving(serve, rules, "read group g", "read topic t").client() as client:
         commit(client, "g", "t")
         asked = [{"group_id": group_id, "topics": None} for group_id in ("g", "h")]
-        groups = client.ask(OFFSET_FETCH, 8, groups=asked, require_stable=False).groups
+        groups = client.ask(ApiKey.OFFSET_FETCH, 8, groups=asked, require_stable=False).groups
     assert [(group.group_id, group.error_code) for group in groups] == [("g", NONE), ("h", NO_GROUP)]
     assert [len(group.topics) for group in groups] == [1, 0]
 
@@ -119,8 +118,8 @@ def test_deleting_offsets_needs_delete_on_the_group_and_read_on_each_topic(serve
         commit(client, "g", "t")
         commit(client, "h", "t")
         topics = [{"name": topic, "partitions": [{"partition_index": 0}]} for topic in ("t", "u")]
-        deleted = client.ask(OFFSET_DELETE, 0, group_id="g", topics=topics)
-        refused = client.ask(OFFSET_DELETE, 0, group_id="h", topics=topics)
+        deleted = client.ask(ApiKey.OFFSET_DELETE, 0, group_id="g", topics=topics)
+        refused = client.ask(ApiKey.OFFSET_DELETE, 0, group_id="h", topics=topics)
     results = {topic.name: topic.partitions[0].error_code for topic in deleted.topics}
     assert (deleted.error_code, results) == (NONE, {"t": NONE, "u": NO_TOPIC})
     assert (refused.error_code, refused.topics) == (NO_GROUP, ())
@@ -134,12 +133,12 @@ def test_without_describe_on_the_cluster_only_groups_that_may_be_described_are_l
     with server.client() as client:
         commit(client, "g", "t")
         commit(client, "h", "t")
-        everyone = client.ask(LIST_GROUPS, 4, states_filter=[])
+        everyone = client.ask(ApiKey.LIST_GROUPS, 4, states_filter=[])
     narrowed = "allow User:ANONYMOUS describe group g\n"
     with serving_again(server, rules, narrowed).client() as client:
-        some = client.ask(LIST_GROUPS, 4, states_filter=[])
+        some = client.ask(ApiKey.LIST_GROUPS, 4, states_filter=[])
     with serving_again(server, rules, "allow User:ANONYMOUS describe cluster\n").client() as client:
-        by_cluster = client.ask(LIST_GROUPS, 4, states_filter=[])
+        by_cluster = client.ask(ApiKey.LIST_GROUPS, 4, states_filter=[])
     assert sorted(group.group_id for group in everyone.groups) == ["g", "h"]
     assert (some.error_code, [group.group_id for group in some.groups]) == (NONE, ["g"])
     assert sorted(group.group_id for group in by_cluster.groups) == ["g", "h"]
@@ -148,7 +147,7 @@ def test_without_describe_on_the_cluster_only_groups_that_may_be_described_are_l
 @pytest.mark.fact("A-304")
 def test_finding_the_coordinator_of_a_group_that_may_not_be_described_names_no_node(serve: Serve, rules: Path) -> None:
     with serving(serve, rules, "describe group g").client() as client:
-        asked = client.ask(FIND_COORDINATOR, 4, key_type=0, coordinator_keys=["g", "h"])
+        asked = client.ask(ApiKey.FIND_COORDINATOR, 4, key_type=0, coordinator_keys=["g", "h"])
     found, refused = asked.coordinators
     assert (found.error_code, refused.error_code) == (NONE, NO_GROUP)
     assert (int(refused.node_id), refused.port) == (-1, -1)

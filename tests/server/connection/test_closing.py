@@ -7,6 +7,7 @@ from datetime import timedelta
 
 import pytest
 
+from kcoord.api_keys import ApiKey
 from kcoord.client.client import Client
 from kcoord.client.security import Security
 from kcoord.protocol.records.compression import Codec
@@ -16,7 +17,6 @@ from tests.server.conftest import Serve, Server
 from tests.server.fast_path.test_response_cache import wait_until
 from tests.server.test_pre_auth_connection import frame, tls, trusting
 
-PRODUCE, FETCH, LIST_OFFSETS, METADATA, COMMIT, OFFSETS, JOIN = 0, 1, 2, 3, 8, 9, 11
 LARGE = 20_000
 """Records of a batch that is decided in slices."""
 
@@ -36,7 +36,7 @@ def connect(server: Server) -> Connect:
 
     def connected() -> Client:
         client = server.client(security=security)
-        client.ask(METADATA, 12, topics=())
+        client.ask(ApiKey.METADATA, 12, topics=())
         return client
 
     return connected
@@ -53,13 +53,13 @@ def batch(records: int = 1, *, size: int = 0, codec: Codec = Codec.ZSTD) -> byte
 
 def send_produce(client: Client, content: bytes, *, acks: int = 0) -> None:
     data = [{"name": "t", "partition_data": [{"index": 0, "records": content}]}]
-    client.send(PRODUCE, 9, acks=acks, timeout=timedelta(seconds=5), topic_data=data)
+    client.send(ApiKey.PRODUCE, 9, acks=acks, timeout=timedelta(seconds=5), topic_data=data)
 
 
 def send_join(client: Client, group_id: str) -> None:
     """The join of a new group's first member, which is answered after the initial delay."""
     client.send(
-        JOIN,
+        ApiKey.JOIN_GROUP,
         3,
         group_id=group_id,
         session_timeout=timedelta(seconds=10),
@@ -73,7 +73,9 @@ def send_join(client: Client, group_id: str) -> None:
 def send_commit(client: Client, group_id: str) -> None:
     line = {"partition_index": 0, "committed_offset": 5, "committed_metadata": ""}
     topics = [{"name": "t", "partitions": [line]}]
-    client.send(COMMIT, 7, group_id=group_id, generation_id_or_member_epoch=-1, member_id="", topics=topics)
+    client.send(
+        ApiKey.OFFSET_COMMIT, 7, group_id=group_id, generation_id_or_member_epoch=-1, member_id="", topics=topics
+    )
 
 
 def wait_until_all_are_gone(server: Server) -> None:
@@ -85,13 +87,13 @@ def wait_until_all_are_gone(server: Server) -> None:
 def end_offset(connect: Connect) -> int:
     with connect() as client:
         line = {"partition_index": 0, "timestamp": -1, "current_leader_epoch": -1}
-        answer = client.ask(LIST_OFFSETS, 7, topics=[{"name": "t", "partitions": [line]}])
+        answer = client.ask(ApiKey.LIST_OFFSETS, 7, topics=[{"name": "t", "partitions": [line]}])
         return int(answer.topics[0].partitions[0].offset)
 
 
 def committed(connect: Connect, group_id: str) -> int:
     with connect() as client:
-        answer = client.ask(OFFSETS, 5, group_id=group_id, topics=[{"name": "t", "partition_indexes": [0]}])
+        answer = client.ask(ApiKey.OFFSET_FETCH, 5, group_id=group_id, topics=[{"name": "t", "partition_indexes": [0]}])
         return int(answer.topics[0].partitions[0].committed_offset)
 
 
@@ -109,7 +111,7 @@ def test_batches_behind_one_in_slices_are_appended(server: Server, connect: Conn
 def test_batches_of_more_than_one_turn_are_appended(server: Server, connect: Connect) -> None:
     with connect() as client:
         data = [{"name": "t", "partition_data": [{"index": 0, "records": batch()}]}]
-        client.send_bytes(frame(PRODUCE, 9, acks=0, timeout=timedelta(seconds=5), topic_data=data) * 1000)
+        client.send_bytes(frame(ApiKey.PRODUCE, 9, acks=0, timeout=timedelta(seconds=5), topic_data=data) * 1000)
     wait_until_all_are_gone(server)
     assert end_offset(connect) == 1000
 
@@ -149,7 +151,7 @@ def test_a_parked_request_with_nothing_behind_it_keeps_no_connection(server: Ser
         line = {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1}
         topics = [{"topic": "t", "partitions": [line]}]
         client.send(
-            FETCH, 11, max_wait=timedelta(minutes=10), min_bytes=1, max_bytes=1, session_epoch=-1, topics=topics
+            ApiKey.FETCH, 11, max_wait=timedelta(minutes=10), min_bytes=1, max_bytes=1, session_epoch=-1, topics=topics
         )
         wait_until(server, lambda: server.runtime._pending_requests.requests)
     wait_until_all_are_gone(server)
@@ -163,7 +165,7 @@ def test_a_client_that_only_sends_no_more_has_its_answers(server: Server, connec
         send_produce(client, batch(size=size, codec=Codec.NONE), acks=-1)
         send_commit(client, "g")
         client._socket.shutdown(socket.SHUT_WR)
-        assert client.receive(PRODUCE, 9).responses[0].partition_responses[0].base_offset == 0
-        assert client.receive(PRODUCE, 9).responses[0].partition_responses[0].base_offset == LARGE
-        assert client.receive(COMMIT, 7).topics[0].partitions[0].error_code == 0
+        assert client.receive(ApiKey.PRODUCE, 9).responses[0].partition_responses[0].base_offset == 0
+        assert client.receive(ApiKey.PRODUCE, 9).responses[0].partition_responses[0].base_offset == LARGE
+        assert client.receive(ApiKey.OFFSET_COMMIT, 7).topics[0].partitions[0].error_code == 0
     wait_until_all_are_gone(server)

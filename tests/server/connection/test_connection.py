@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kcoord.api.table import HEARTBEAT
+from kcoord.api_keys import ApiKey
 from kcoord.groups.instant import Instant
 from kcoord.protocol.frames import framed
 from kcoord.protocol.validate import CorruptMessage
@@ -78,7 +78,7 @@ class Script:
             raise self.fault
         match frame:
             case b"park":
-                return Park(route_for(HEARTBEAT, 4), correlation_id=0, ticket=Ticket(len(self.parked) + 1))
+                return Park(route_for(ApiKey.HEARTBEAT, 4), correlation_id=0, ticket=Ticket(len(self.parked) + 1))
             case b"bye":
                 return HangUp(reason="enough")
             case b"quiet":

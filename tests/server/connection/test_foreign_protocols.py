@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from kcoord.api_keys import ApiKey
 from kcoord.errors import ErrorCode
 from kcoord.security.listener import Listener, Sasl
 from kcoord.security.users import Users
@@ -13,7 +14,6 @@ from tests.server.conftest import Serve, Server
 from tests.server.test_pre_auth_connection import tls
 
 HTTP = b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n"
-FIND_COORDINATOR, INIT_PRODUCER_ID = 10, 22
 GROUP, TRANSACTION = 0, 1
 NOBODY = Sasl(mechanisms=("PLAIN",), users=Users.nobody)
 
@@ -45,9 +45,9 @@ def test_an_http_request_is_named_as_such(
 def ask_for_transactions(server: Server, transactional_id: str) -> None:
     with server.client() as client:
         asked = {"key_type": TRANSACTION, "coordinator_keys": [transactional_id]}
-        [line] = client.ask(FIND_COORDINATOR, 4, **asked).coordinators
+        [line] = client.ask(ApiKey.FIND_COORDINATOR, 4, **asked).coordinators
         assert line.error_code is ErrorCode.transactional_id_authorization_failed
-        answer = client.ask(INIT_PRODUCER_ID, 4, transactional_id=transactional_id)
+        answer = client.ask(ApiKey.INIT_PRODUCER_ID, 4, transactional_id=transactional_id)
         assert answer.error_code is ErrorCode.transactional_id_authorization_failed
 
 
@@ -76,7 +76,7 @@ def test_each_transactional_id_is_told_but_not_without_end(serve: Serve, caplog:
 
 def test_a_producer_without_transactions_leaves_no_warning(serve: Serve, caplog: pytest.LogCaptureFixture) -> None:
     with serve().client() as client:
-        assert client.ask(INIT_PRODUCER_ID, 4, transactional_id=None).error_code is ErrorCode.none
+        assert client.ask(ApiKey.INIT_PRODUCER_ID, 4, transactional_id=None).error_code is ErrorCode.none
         asked = {"key_type": GROUP, "coordinator_keys": ["g"]}
-        assert client.ask(FIND_COORDINATOR, 4, **asked).coordinators[0].error_code is ErrorCode.none
+        assert client.ask(ApiKey.FIND_COORDINATOR, 4, **asked).coordinators[0].error_code is ErrorCode.none
     assert not caplog.records

@@ -11,6 +11,7 @@ from typing import Any, cast
 
 import pytest
 
+from kcoord.api_keys import ApiKey
 from kcoord.broker.log.slices import SMALL_BYTES, Decompression, Slices
 from kcoord.client.client import Client
 from kcoord.client.connect_errors import Disconnected
@@ -21,8 +22,6 @@ from kcoord.server.connection.sliced_requests import SlicedRequests
 from kcoord.tickets import Ticket
 from tests.server.conftest import Serve, Server
 from tests.server.fast_path.test_response_cache import wait_until
-
-PRODUCE, LIST_OFFSETS, METADATA = 0, 2, 3
 
 
 class Running:
@@ -196,7 +195,7 @@ def large_batch(*, codec: Codec = Codec.ZSTD, records: int = 150_000) -> bytes:
 
 def send_produce(client: Client, batch: bytes, *, acks: int = -1) -> None:
     data = [{"name": "t", "partition_data": [{"index": 0, "records": batch}]}]
-    client.send(PRODUCE, 9, acks=acks, timeout=timedelta(seconds=5), topic_data=data)
+    client.send(ApiKey.PRODUCE, 9, acks=acks, timeout=timedelta(seconds=5), topic_data=data)
 
 
 class Ticker:
@@ -217,7 +216,7 @@ def test_a_server_goes_on_while_it_looks_at_a_large_batch(serve: Serve) -> None:
     ticker = Ticker(server)
     with server.client() as client:
         send_produce(client, large_batch())
-        assert client.receive(PRODUCE, 9).responses[0].partition_responses[0].base_offset == 0
+        assert client.receive(ApiKey.PRODUCE, 9).responses[0].partition_responses[0].base_offset == 0
     assert ticker.count >= 140
 
 
@@ -225,11 +224,11 @@ def test_answers_keep_the_order_of_requests_behind_a_large_batch(serve: Serve) -
     server = serve(topics=(("t", 1),))
     with server.client() as client:
         send_produce(client, large_batch())
-        client.send(METADATA, 12, topics=None)
+        client.send(ApiKey.METADATA, 12, topics=None)
         send_produce(client, large_batch(records=1))
-        client.receive(PRODUCE, 9)
-        assert client.receive(METADATA, 12).brokers
-        assert client.receive(PRODUCE, 9).responses[0].partition_responses[0].base_offset == 150_000
+        client.receive(ApiKey.PRODUCE, 9)
+        assert client.receive(ApiKey.METADATA, 12).brokers
+        assert client.receive(ApiKey.PRODUCE, 9).responses[0].partition_responses[0].base_offset == 150_000
 
 
 def test_a_large_batch_of_which_no_answer_is_wanted_is_taken(serve: Serve) -> None:
@@ -237,13 +236,13 @@ def test_a_large_batch_of_which_no_answer_is_wanted_is_taken(serve: Serve) -> No
     with server.client() as client:
         send_produce(client, large_batch(), acks=0)
         send_produce(client, large_batch(records=1))
-        assert client.receive(PRODUCE, 9).responses[0].partition_responses[0].base_offset == 150_000
+        assert client.receive(ApiKey.PRODUCE, 9).responses[0].partition_responses[0].base_offset == 150_000
 
 
 def end_offset(server: Server) -> int:
     with server.client() as client:
         line = {"partition_index": 0, "timestamp": -1, "current_leader_epoch": -1}
-        answer = client.ask(LIST_OFFSETS, 7, topics=[{"name": "t", "partitions": [line]}])
+        answer = client.ask(ApiKey.LIST_OFFSETS, 7, topics=[{"name": "t", "partitions": [line]}])
         return int(answer.topics[0].partitions[0].offset)
 
 
@@ -283,7 +282,7 @@ def test_a_produce_in_slices_is_hung_up_on_when_what_it_appended_cannot_be_synce
     with server.client() as client:
         send_produce(client, large_batch())
         with pytest.raises(Disconnected):
-            client.receive(PRODUCE, 9)
+            client.receive(ApiKey.PRODUCE, 9)
 
 
 @pytest.mark.parametrize(("codec", "more"), [(Codec.NONE, 0), (Codec.ZSTD, SMALL_BYTES)])
@@ -292,5 +291,5 @@ def test_records_in_slices_count_for_what_is_decompressed_of_them(serve: Serve, 
     when_slices_wait(server, lambda: held.append(server.runtime._held_bytes))
     with server.client() as client:
         send_produce(client, batch)
-        assert client.receive(PRODUCE, 9).responses[0].partition_responses[0].error_code == 0
+        assert client.receive(ApiKey.PRODUCE, 9).responses[0].partition_responses[0].error_code == 0
     assert 0 <= held[0] - more - len(batch) < 1000

@@ -11,12 +11,13 @@ from typing import Final
 
 import pytest
 
+from kcoord.api_keys import ApiKey
 from kcoord.client.client import Client
 from kcoord.errors import ErrorCode
 from tests.server.conftest import Serve
 from tests.server.fast_path.fences import checks_of
-from tests.server.fast_path.test_response_cache import CREATE_TOPICS, DELETE_TOPICS, SESSION, Asking, CacheHits
-from tests.server.groups.test_serving_groups import HEARTBEAT, LEAVE_GROUP, OFFSET_COMMIT, SYNC_GROUP, join
+from tests.server.fast_path.test_response_cache import SESSION, Asking, CacheHits
+from tests.server.groups.test_serving_groups import join
 
 _PAGE: Final = (Path(__file__).parents[3] / "kcoord/server/fast_path/fences.md").read_text()
 _ROWS: Final = [tuple(line.strip("| ").split(" | ")) for line in _PAGE.splitlines() if line.startswith("| ")]
@@ -82,7 +83,7 @@ class Repeater(Asking):
                 self.sync()
             case "leave":
                 leaving = [{"member_id": self.joined.member_id, "group_instance_id": None}]
-                self.client.ask(LEAVE_GROUP, 3, group_id="g", members=leaving)
+                self.client.ask(ApiKey.LEAVE_GROUP, 3, group_id="g", members=leaving)
                 self.responses.append((self.beat(), self.commit(number)))
                 self.joined = join(self.client, "g")
                 self.sync()
@@ -91,15 +92,15 @@ class Repeater(Asking):
 
     def sync(self) -> None:
         who = {"generation_id": self.joined.generation_id, "member_id": self.joined.member_id}
-        synced = self.client.ask(SYNC_GROUP, 3, group_id="g", **who, assignments=[])
+        synced = self.client.ask(ApiKey.SYNC_GROUP, 3, group_id="g", **who, assignments=[])
         self.responses.append((self.joined.generation_id, synced.error_code))
 
     def change_topic(self) -> None:
         """Deletes the topic u, or creates it again."""
-        deleted = self.client.ask(DELETE_TOPICS, 5, topic_names=["u"], timeout=SESSION).responses[0]
+        deleted = self.client.ask(ApiKey.DELETE_TOPICS, 5, topic_names=["u"], timeout=SESSION).responses[0]
         if deleted.error_code is not ErrorCode.none:
             made = {"name": "u", "num_partitions": 2, "replication_factor": 1, "assignments": [], "configs": []}
-            self.client.ask(CREATE_TOPICS, 6, topics=[made], timeout=SESSION, validate_only=False)
+            self.client.ask(ApiKey.CREATE_TOPICS, 6, topics=[made], timeout=SESSION, validate_only=False)
 
 
 _STEPS: Final = {
@@ -129,6 +130,6 @@ def test_a_client_gets_the_same_responses_with_and_without_caching(serve: Serve,
             responses.append([*member.responses, member.fetched()])
         hits.append(Counter(cache_hits.keys()))
     assert responses[0] == responses[1]
-    assert hits[0][HEARTBEAT] > 50
-    assert hits[0][OFFSET_COMMIT] > 50
+    assert hits[0][ApiKey.HEARTBEAT] > 50
+    assert hits[0][ApiKey.OFFSET_COMMIT] > 50
     assert not hits[1]

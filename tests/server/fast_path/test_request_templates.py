@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kcoord.api.caller import Caller
+from kcoord.api_keys import ApiKey
 from kcoord.client.client import Client
 from kcoord.client.kio_codec import build_entity
 from kcoord.errors import ErrorCode
@@ -22,12 +23,7 @@ from kcoord.server.fast_path.client_session import ClientSession
 from kcoord.server.fast_path.request_template import START, RequestTemplate
 from tests.server.conftest import Serve
 from tests.server.groups.test_serving_groups import (
-    HEARTBEAT,
-    JOIN_GROUP,
-    OFFSET_COMMIT,
-    OFFSET_FETCH,
     SESSION,
-    SYNC_GROUP,
     join,
     quick,
 )
@@ -39,16 +35,16 @@ Shape = list[tuple[str, list[int]]]  # topics and partitions of a commit
 
 
 def heartbeat(joined: Any, correlation_id: int, **values: Any) -> bytes:
-    header = RequestHeader(HEARTBEAT, VERSION, correlation_id, "c")
+    header = RequestHeader(ApiKey.HEARTBEAT, VERSION, correlation_id, "c")
     known = {"group_id": "g", "generation_id": joined.generation_id, "member_id": joined.member_id}
-    return encode_request(header, build_entity(request_type(HEARTBEAT, VERSION), {**known, **values}))
+    return encode_request(header, build_entity(request_type(ApiKey.HEARTBEAT, VERSION), {**known, **values}))
 
 
 def answers(client: Client, *requests: bytes) -> list[tuple[int, ErrorCode]]:
     """Sends the requests and returns the correlation ids and errors of the answers."""
     client.send_bytes(b"".join(requests))
     frames = [client.receive_frame() for _ in requests]
-    decoded = [decode_response(frame, HEARTBEAT, VERSION) for frame in frames]
+    decoded = [decode_response(frame, ApiKey.HEARTBEAT, VERSION) for frame in frames]
     return [(correlation_id, entity.error_code) for correlation_id, entity in decoded]
 
 
@@ -80,11 +76,11 @@ def test_a_member_that_repeats_its_heartbeat_hears_of_a_rebalance_and_of_its_end
     server = quick(serve)
     with server.client() as client, server.client() as other:
         joined = join(client, "g")
-        client.ask(SYNC_GROUP, 3, group_id="g", generation_id=joined.generation_id, member_id=joined.member_id)
+        client.ask(ApiKey.SYNC_GROUP, 3, group_id="g", generation_id=joined.generation_id, member_id=joined.member_id)
         beat = heartbeat(joined, 1)
         assert answers(client, beat, beat) == [(1, NONE)] * 2
         other.send(
-            JOIN_GROUP,
+            ApiKey.JOIN_GROUP,
             3,
             group_id="g",
             session_timeout=SESSION,
@@ -106,17 +102,17 @@ def test_the_same_heartbeat_of_another_version_is_answered_in_that_version(serve
         joined = join(client, "g")
         values = {"group_id": "g", "generation_id": joined.generation_id, "member_id": joined.member_id}
         for version in (0, 1, 0, 3, 2, 4, 3):
-            assert client.ask(HEARTBEAT, version, **values).error_code is NONE
+            assert client.ask(ApiKey.HEARTBEAT, version, **values).error_code is NONE
 
 
 def test_the_same_reply_is_written_once_and_another_anew() -> None:
-    client_session, by = ClientSession("10.0.0.1"), route_for(OFFSET_COMMIT, 9)
+    client_session, by = ClientSession("10.0.0.1"), route_for(ApiKey.OFFSET_COMMIT, 9)
     first, second = _commit_reply(0), _commit_reply(0, 1)
     for correlation_id, reply in ((1, first), (2, first), (3, second), (4, first)):
         frame = bytes(4) + correlation_id.to_bytes(4) + b"rest"
         (answer,) = client_session.encode_response(frame, by, reply)
-        assert decode_response(answer[4:], OFFSET_COMMIT, 9)[0] == correlation_id
-        lines = decode_response(answer[4:], OFFSET_COMMIT, 9)[1].topics[0].partitions
+        assert decode_response(answer[4:], ApiKey.OFFSET_COMMIT, 9)[0] == correlation_id
+        lines = decode_response(answer[4:], ApiKey.OFFSET_COMMIT, 9)[1].topics[0].partitions
         assert [line.partition_index for line in lines] == [line.partition_index for line in reply.topics[0].partitions]
 
 
@@ -131,8 +127,8 @@ def a_commit(version: int, correlation_id: int, shape: Shape, offsets: Iterator[
         for name, partitions in shape
     ]
     values = {"group_id": "g", "generation_id_or_member_epoch": 3, "member_id": "m", "topics": topics}
-    entity = build_entity(request_type(OFFSET_COMMIT, version), values)
-    return encode_request(RequestHeader(OFFSET_COMMIT, version, correlation_id, "c"), entity)[4:]
+    entity = build_entity(request_type(ApiKey.OFFSET_COMMIT, version), values)
+    return encode_request(RequestHeader(ApiKey.OFFSET_COMMIT, version, correlation_id, "c"), entity)[4:]
 
 
 def _line(version: int, partition: int, offset: int) -> dict[str, Any]:
@@ -147,7 +143,7 @@ shapes = st.lists(st.tuples(st.sampled_from(["t", "another"]), st.lists(st.integ
 def test_a_commit_that_is_known_asks_what_it_would_ask_if_it_were_read(
     version: int, shape: Shape, other: Shape, random: Random
 ) -> None:
-    by = route_for(OFFSET_COMMIT, version)
+    by = route_for(ApiKey.OFFSET_COMMIT, version)
 
     def frame(shape: Shape) -> bytes:
         offsets = iter([random.randint(-(2**63), 2**63 - 1) for _, partitions in shape for _ in partitions])
@@ -165,7 +161,7 @@ def test_a_commit_that_is_known_asks_what_it_would_ask_if_it_were_read(
 
 
 def test_a_commit_in_which_anything_else_differs_is_not_known() -> None:
-    by = route_for(OFFSET_COMMIT, 9)
+    by = route_for(ApiKey.OFFSET_COMMIT, 9)
     first = a_commit(9, 1, [("t", [1, 2])], iter([10, 20]))
     known = RequestTemplate(first, by, by.to_request(by.read(first)[1], Caller("c", "h")))
     free = {*range(4, 8), *(position + byte for position, _ in by.variable_fields(first) for byte in range(8))}
@@ -178,7 +174,7 @@ def test_a_commit_in_which_anything_else_differs_is_not_known() -> None:
 
 
 def test_a_client_that_asks_something_new_each_time_is_remembered_now_and_then_only() -> None:
-    client_session, by = ClientSession("10.0.0.1"), route_for(OFFSET_COMMIT, 9)
+    client_session, by = ClientSession("10.0.0.1"), route_for(ApiKey.OFFSET_COMMIT, 9)
     seen = set()
     for partition in range(100):
         client_session.add_template(a_commit(9, 1, [("t", [partition])], iter([1])), by, partition)
@@ -187,7 +183,7 @@ def test_a_client_that_asks_something_new_each_time_is_remembered_now_and_then_o
 
 
 def by_version(version: int) -> bytes:
-    return OFFSET_COMMIT.to_bytes(2) + version.to_bytes(2)
+    return ApiKey.OFFSET_COMMIT.to_bytes(2) + version.to_bytes(2)
 
 
 def test_a_member_that_commits_again_and_again_is_kept_to_its_word(serve: Serve) -> None:
@@ -197,12 +193,12 @@ def test_a_member_that_commits_again_and_again_is_kept_to_its_word(serve: Serve)
             frame = a_commit(9, round_, shape, iter([round_, round_ + 1, round_ + 2]))
             alone = frame.replace(b"\x00\x00\x00\x03\x02m", b"\xff\xff\xff\xff\x01", 1)
             client.send_bytes(len(alone).to_bytes(4) + alone)
-            correlation_id, response = decode_response(client.receive_frame(), OFFSET_COMMIT, 9)
+            correlation_id, response = decode_response(client.receive_frame(), ApiKey.OFFSET_COMMIT, 9)
             assert correlation_id == round_
             assert [[line.error_code for line in topic.partitions] for topic in response.topics] == [
                 [NONE] * len(partitions) for _, partitions in shape
             ]
-        fetched = client.ask(OFFSET_FETCH, 7, group_id="g", topics=None, require_stable=False)
+        fetched = client.ask(ApiKey.OFFSET_FETCH, 7, group_id="g", topics=None, require_stable=False)
         offsets = {
             (topic.name, line.partition_index): line.committed_offset
             for topic in fetched.topics
@@ -215,20 +211,20 @@ def test_replies_to_different_apis_are_not_mixed_up() -> None:
     client_session, frame = ClientSession("10.0.0.1"), bytes(4) + (5).to_bytes(4)
     committed, well = _commit_reply(0), HeartbeatReply()
     for _ in range(2):
-        (answer,) = client_session.encode_response(frame, route_for(OFFSET_COMMIT, 9), committed)
-        assert len(decode_response(answer[4:], OFFSET_COMMIT, 9)[1].topics) == 1
-        (answer,) = client_session.encode_response(frame, route_for(HEARTBEAT, 4), well)
-        assert decode_response(answer[4:], HEARTBEAT, 4)[1].error_code is NONE
+        (answer,) = client_session.encode_response(frame, route_for(ApiKey.OFFSET_COMMIT, 9), committed)
+        assert len(decode_response(answer[4:], ApiKey.OFFSET_COMMIT, 9)[1].topics) == 1
+        (answer,) = client_session.encode_response(frame, route_for(ApiKey.HEARTBEAT, 4), well)
+        assert decode_response(answer[4:], ApiKey.HEARTBEAT, 4)[1].error_code is NONE
 
 
 def test_little_is_kept_of_a_client_whatever_it_sends() -> None:
-    client_session, by = ClientSession("10.0.0.1"), route_for(HEARTBEAT, 4)
+    client_session, by = ClientSession("10.0.0.1"), route_for(ApiKey.HEARTBEAT, 4)
     for size in (50, *[5000] * 20):
         client_session.add_template(bytes(size), by, f"{size} bytes")
     (template,) = client_session.templates.values()
     assert template.parse(bytes(50)) == "50 bytes"
     large = _commit_reply(*range(1000))
-    commits = route_for(OFFSET_COMMIT, 9)
+    commits = route_for(ApiKey.OFFSET_COMMIT, 9)
     for _ in range(2):
         client_session.encode_response(bytes(8), commits, large)
     assert sum(len(rest) for _, _, rest in client_session._encoded_responses.values()) < 5000

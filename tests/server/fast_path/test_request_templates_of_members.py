@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kcoord.api.caller import Caller
+from kcoord.api_keys import ApiKey
 from kcoord.client.client import Client
 from kcoord.client.kio_codec import build_entity
 from kcoord.protocol.codec import decode_response, encode_request, request_type
@@ -19,7 +20,7 @@ from kcoord.server.dispatch.routes import route_for
 from kcoord.server.fast_path.client_session import ClientSession
 from kcoord.server.fast_path.request_template import START, RequestTemplate
 from tests.server.conftest import Serve
-from tests.server.groups.test_serving_groups import DESCRIBE_GROUPS, JOIN_GROUP, SESSION, SYNC_GROUP, quick
+from tests.server.groups.test_serving_groups import SESSION, quick
 
 CALLER = Caller("c", "/10.0.0.1")
 
@@ -41,7 +42,7 @@ def a_join(version: int, correlation_id: int, protocols: Protocols, **values: An
         **({"reason": "why not"} if version >= 8 else {}),
         **values,
     }
-    return _frame(JOIN_GROUP, version, correlation_id, asked)
+    return _frame(ApiKey.JOIN_GROUP, version, correlation_id, asked)
 
 
 def a_sync(version: int, correlation_id: int, generation: int, plan: dict[str, bytes]) -> bytes:
@@ -52,7 +53,7 @@ def a_sync(version: int, correlation_id: int, generation: int, plan: dict[str, b
         "assignments": [{"member_id": member_id, "assignment": part} for member_id, part in plan.items()],
         **({"protocol_type": "consumer", "protocol_name": "range"} if version >= 5 else {}),
     }
-    return _frame(SYNC_GROUP, version, correlation_id, asked)
+    return _frame(ApiKey.SYNC_GROUP, version, correlation_id, asked)
 
 
 def _frame(api_key: int, version: int, correlation_id: int, asked: dict[str, Any]) -> bytes:
@@ -135,7 +136,7 @@ def test_a_tagged_field_that_is_not_known_changes_nothing() -> None:
 
 
 def test_a_member_is_known_from_its_second_join_on_which_has_its_id() -> None:
-    client_session, by = ClientSession("10.0.0.1"), route_for(JOIN_GROUP, 9)
+    client_session, by = ClientSession("10.0.0.1"), route_for(ApiKey.JOIN_GROUP, 9)
     without_id, with_id = a_join(9, 1, [("range", b"1")], member_id=""), a_join(9, 2, [("range", b"2")])
     for frame in (without_id, with_id):
         client_session.add_template(frame, by, read(frame))
@@ -169,7 +170,7 @@ def test_members_that_rebalance_again_and_again_get_their_own_answers(serve: Ser
 
 def _wait_until_rebalancing(client: Client) -> None:
     deadline = time.monotonic() + 60
-    while client.ask(DESCRIBE_GROUPS, 0, groups=["g"]).groups[0].group_state != "PreparingRebalance":
+    while client.ask(ApiKey.DESCRIBE_GROUPS, 0, groups=["g"]).groups[0].group_state != "PreparingRebalance":
         assert time.monotonic() < deadline
         time.sleep(0.005)
 
@@ -190,7 +191,7 @@ class Rebalancing:
         self._send(a_join(self._join_version, self._next(), [("range", subscription)], member_id=self.member_id))
 
     def joined(self) -> Any:
-        response = self._receive(JOIN_GROUP, self._join_version)
+        response = self._receive(ApiKey.JOIN_GROUP, self._join_version)
         assert self.member_id in ("", response.member_id)
         self.member_id, self._generation = response.member_id, response.generation_id
         return response
@@ -200,7 +201,7 @@ class Rebalancing:
         self._send(frame.replace(b"\x00\x01m", pack(">h", len(self.member_id)) + self.member_id.encode(), 1))
 
     def assignment(self) -> bytes:
-        assignment: bytes = self._receive(SYNC_GROUP, 3).assignment
+        assignment: bytes = self._receive(ApiKey.SYNC_GROUP, 3).assignment
         return assignment
 
     def _next(self) -> int:

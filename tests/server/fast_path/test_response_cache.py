@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from kcoord.api_keys import ApiKey
 from kcoord.client.client import Client
 from kcoord.client.kio_codec import build_entity
 from kcoord.errors import ErrorCode
@@ -17,10 +18,9 @@ from kcoord.offsets_log.group_log import CommitAppender
 from kcoord.protocol.codec import decode_response, encode_request, request_type
 from kcoord.protocol.headers import RequestHeader
 from tests.server.conftest import Serve, Server
-from tests.server.groups.test_serving_groups import HEARTBEAT, JOIN_GROUP, OFFSET_COMMIT, OFFSET_FETCH, SYNC_GROUP, join
+from tests.server.groups.test_serving_groups import join
 
 NONE, SESSION = ErrorCode.none, timedelta(seconds=30)
-CREATE_TOPICS, DELETE_TOPICS = 19, 20
 ENOUGH = 20  # requests sent one at a time, until responses are cached
 TOPICS = (("t", 3), ("u", 2))
 
@@ -62,7 +62,7 @@ class Asking:
         self.joined = join(client, group_id)
         self.correlation_id = 0
         who = {"generation_id": self.joined.generation_id, "member_id": self.joined.member_id}
-        client.ask(SYNC_GROUP, 3, group_id=group_id, **who, assignments=[])
+        client.ask(ApiKey.SYNC_GROUP, 3, group_id=group_id, **who, assignments=[])
 
     def frame(self, api_key: int, version: int, **values: Any) -> bytes:
         self.correlation_id += 1
@@ -73,7 +73,7 @@ class Asking:
 
     def a_heartbeat(self, **values: Any) -> bytes:
         who = {"generation_id": self.joined.generation_id, "member_id": self.joined.member_id}
-        return self.frame(HEARTBEAT, 4, **{**who, **values})
+        return self.frame(ApiKey.HEARTBEAT, 4, **{**who, **values})
 
     def a_commit(self, offset: int, topics: tuple[str, ...] = ("t",), partition: int = 0) -> bytes:
         line = {
@@ -84,7 +84,7 @@ class Asking:
         }
         who = {"generation_id_or_member_epoch": self.joined.generation_id, "member_id": self.joined.member_id}
         asked = [{"name": name, "partitions": [line]} for name in topics]
-        return self.frame(OFFSET_COMMIT, 9, **who, topics=asked)
+        return self.frame(ApiKey.OFFSET_COMMIT, 9, **who, topics=asked)
 
     def receive(self, api_key: int, version: int) -> Any:
         correlation_id, answer = decode_response(self.client.receive_frame(), api_key, version)
@@ -93,12 +93,12 @@ class Asking:
 
     def beat(self, **values: Any) -> ErrorCode:
         self.client.send_bytes(self.a_heartbeat(**values))
-        error: ErrorCode = self.receive(HEARTBEAT, 4).error_code
+        error: ErrorCode = self.receive(ApiKey.HEARTBEAT, 4).error_code
         return error
 
     def commit(self, offset: int, topics: tuple[str, ...] = ("t",), partition: int = 0) -> list[ErrorCode]:
         self.client.send_bytes(self.a_commit(offset, topics, partition))
-        answer = self.receive(OFFSET_COMMIT, 9)
+        answer = self.receive(ApiKey.OFFSET_COMMIT, 9)
         return [line.error_code for topic in answer.topics for line in topic.partitions]
 
     def warm_up(self) -> None:
@@ -108,7 +108,7 @@ class Asking:
 
     def fetched(self, topic: str = "t", partition: int = 0) -> int:
         asked = [{"name": topic, "partition_indexes": [partition]}]
-        answer = self.client.ask(OFFSET_FETCH, 7, group_id="g", topics=asked, require_stable=False)
+        answer = self.client.ask(ApiKey.OFFSET_FETCH, 7, group_id="g", topics=asked, require_stable=False)
         offset: int = answer.topics[0].partitions[0].committed_offset
         return offset
 
@@ -120,7 +120,7 @@ def test_who_asks_one_by_one_is_soon_answered_where_it_is_read(member: Asking, c
         assert member.beat() is NONE
         assert member.commit(100 + number) == [NONE]
         assert member.fetched() == 100 + number
-    assert cache_hits.keys() == [HEARTBEAT, OFFSET_COMMIT] * 5
+    assert cache_hits.keys() == [ApiKey.HEARTBEAT, ApiKey.OFFSET_COMMIT] * 5
 
 
 def test_a_session_goes_on_with_what_stands(member: Asking, server: Server, cache_hits: CacheHits) -> None:
@@ -169,8 +169,8 @@ def test_a_member_hears_of_a_rebalance_and_stands_again_in_its_next_generation(
         assert member.beat() is ErrorCode.illegal_generation
         assert member.commit(501) == [ErrorCode.illegal_generation]
         assert not cache_hits
-        other.receive(JOIN_GROUP, 3)
-        member.client.ask(SYNC_GROUP, 3, group_id="g", **who, assignments=[])
+        other.receive(ApiKey.JOIN_GROUP, 3)
+        member.client.ask(ApiKey.SYNC_GROUP, 3, group_id="g", **who, assignments=[])
         member.joined = again
         member.warm_up()
         assert cache_hits
@@ -184,7 +184,12 @@ def wait_until(server: Server, is_so: Any) -> None:
 def test_who_was_removed_hears_of_it(member: Asking, server: Server) -> None:
     member.warm_up()
     with server.client() as operator:
-        operator.ask(13, 3, group_id="g", members=[{"member_id": member.joined.member_id, "group_instance_id": None}])
+        operator.ask(
+            ApiKey.LEAVE_GROUP,
+            3,
+            group_id="g",
+            members=[{"member_id": member.joined.member_id, "group_instance_id": None}],
+        )
     assert member.beat() is ErrorCode.unknown_member_id
     assert member.commit(9) == [ErrorCode.unknown_member_id]
 
@@ -196,11 +201,11 @@ def test_a_commit_to_a_topic_that_is_gone_is_refused_and_one_that_is_made_anew_h
         assert member.commit(number, ("t", "u")) == [NONE] * 2
     with server.client() as operator:
         soon = timedelta(seconds=5)
-        operator.ask(DELETE_TOPICS, 6, topics=[{"name": "u", "topic_id": None}], timeout=soon)
+        operator.ask(ApiKey.DELETE_TOPICS, 6, topics=[{"name": "u", "topic_id": None}], timeout=soon)
         cache_hits.clear()
         assert member.commit(77, ("t", "u")) == [ErrorCode.unknown_topic_or_partition, NONE]
         made = {"name": "u", "num_partitions": 2, "replication_factor": 1, "assignments": (), "configs": ()}
-        operator.ask(CREATE_TOPICS, 7, topics=[made], timeout=soon, validate_only=False)
+        operator.ask(ApiKey.CREATE_TOPICS, 7, topics=[made], timeout=soon, validate_only=False)
         assert member.fetched("u") == -1
         assert member.commit(78, ("t", "u")) == [NONE] * 2
         assert not cache_hits
@@ -215,7 +220,7 @@ def test_requests_that_come_together_are_worked_on_together(member: Asking, cach
     member.correlation_id -= 3
     for _ in beats:
         member.correlation_id += 1
-        assert member.receive(HEARTBEAT, 4).error_code is NONE
+        assert member.receive(ApiKey.HEARTBEAT, 4).error_code is NONE
     assert member.beat() is NONE
     assert not cache_hits
 
@@ -227,7 +232,7 @@ def test_a_frame_in_two_parts_is_one_frame(member: Asking, cache_hits: CacheHits
         beat = member.a_heartbeat()
         member.client.send_bytes(beat[:cut])
         member.client.send_bytes(beat[cut:])
-        assert member.receive(HEARTBEAT, 4).error_code is NONE
+        assert member.receive(ApiKey.HEARTBEAT, 4).error_code is NONE
 
 
 def test_what_comes_behind_a_commit_before_its_turn_is_answered_behind_it(member: Asking, server: Server) -> None:
@@ -243,7 +248,7 @@ def test_what_comes_behind_a_commit_before_its_turn_is_answered_behind_it(member
 
         server.on_loop(come)
         member.correlation_id -= 3
-        for api_key, version in ((OFFSET_COMMIT, 9), (OFFSET_COMMIT, 9), (HEARTBEAT, 4)):
+        for api_key, version in ((ApiKey.OFFSET_COMMIT, 9), (ApiKey.OFFSET_COMMIT, 9), (ApiKey.HEARTBEAT, 4)):
             member.correlation_id += 1
             member.receive(api_key, version)
         assert member.fetched() == 701
@@ -272,13 +277,13 @@ def test_what_is_behind_a_parked_request_waits(member: Asking, server: Server, c
         ask_to_join(other)
         wait_until(server, lambda: len(member_of(server)) == 2)
         joined = join(member.client, "g", member_id=member.joined.member_id)
-        second = other.receive(JOIN_GROUP, 3)
+        second = other.receive(ApiKey.JOIN_GROUP, 3)
         ask_to_join(member.client, joined.member_id, metadata=b"new")  # and waits for the other
         member.client.send_bytes(member.a_heartbeat())
         ask_to_join(other, second.member_id, metadata=b"new")
-        again = member.client.receive(JOIN_GROUP, 3)
+        again = member.client.receive(ApiKey.JOIN_GROUP, 3)
         assert again.generation_id == joined.generation_id + 1
-        assert member.receive(HEARTBEAT, 4).error_code is ErrorCode.illegal_generation
+        assert member.receive(ApiKey.HEARTBEAT, 4).error_code is ErrorCode.illegal_generation
     assert not cache_hits
 
 
@@ -286,7 +291,7 @@ def ask_to_join(client: Client, member_id: str = "", metadata: bytes = b"") -> N
     protocols = [{"name": "range", "metadata": metadata}]
     times = {"session_timeout": SESSION, "rebalance_timeout": SESSION}
     client.send(
-        JOIN_GROUP, 3, group_id="g", member_id=member_id, protocol_type="consumer", protocols=protocols, **times
+        ApiKey.JOIN_GROUP, 3, group_id="g", member_id=member_id, protocol_type="consumer", protocols=protocols, **times
     )
 
 
@@ -308,11 +313,11 @@ def test_a_commit_that_cannot_be_kept_is_not_acknowledged(
     member.client.send_bytes(member.a_commit(999))
     with pytest.raises(ConnectionError):
         member.client.receive_frame()
-    assert cache_hits.keys() == [OFFSET_COMMIT]
+    assert cache_hits.keys() == [ApiKey.OFFSET_COMMIT]
     with server.client() as later:
         wait_until(server, lambda: not server.runtime.groups or not server.runtime.groups.is_loading)
         asked = [{"name": "t", "partition_indexes": [0]}]
-        answer = later.ask(OFFSET_FETCH, 7, group_id="g", topics=asked, require_stable=False)
+        answer = later.ask(ApiKey.OFFSET_FETCH, 7, group_id="g", topics=asked, require_stable=False)
         assert answer.topics[0].partitions[0].committed_offset == ENOUGH - 1
 
 
@@ -363,10 +368,10 @@ def test_a_commit_that_a_client_sends_last_is_applied(server: Server, end: str) 
                 client.send_bytes(member.a_commit(1000 + number))
                 if end == "half-close":
                     client._socket.shutdown(socket.SHUT_WR)
-                    assert member.receive(OFFSET_COMMIT, 9).topics[0].partitions[0].error_code is NONE
+                    assert member.receive(ApiKey.OFFSET_COMMIT, 9).topics[0].partitions[0].error_code is NONE
             wait_until(server, lambda: len(server.runtime.connections) == 1)
             asked = [{"name": "t", "partition_indexes": [0]}]
-            answer = observer.ask(OFFSET_FETCH, 7, group_id=group_id, topics=asked, require_stable=False)
+            answer = observer.ask(ApiKey.OFFSET_FETCH, 7, group_id=group_id, topics=asked, require_stable=False)
             assert answer.topics[0].partitions[0].committed_offset == 1000 + number
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from kcoord.api_keys import ApiKey
 from kcoord.client.client import Client
 from kcoord.protocol.response_template import ResponseTemplate
 from kcoord.server.cluster_runtime import ClusterRuntime
@@ -19,10 +20,7 @@ from tests.server.conftest import Serve, Server
 from tests.server.fast_path.test_request_templates_of_members import Rebalancing
 from tests.server.fast_path.test_response_cache import wait_until
 from tests.server.groups.test_serving_groups import (
-    DESCRIBE_GROUPS,
-    HEARTBEAT,
     NOT_COORDINATOR,
-    SYNC_GROUP,
     fail_to_flush,
     quick,
 )
@@ -64,7 +62,7 @@ class Crowd:
         self.sync()
 
     def described(self) -> Any:
-        return self._onlooker.ask(DESCRIBE_GROUPS, 0, groups=["g"]).groups[0]
+        return self._onlooker.ask(ApiKey.DESCRIBE_GROUPS, 0, groups=["g"]).groups[0]
 
     def rebalance(self) -> None:
         for each in self.members:
@@ -179,12 +177,12 @@ def test_what_is_sent_behind_a_join_that_waits_is_answered_after_it(crowd: Crowd
         each.join(b"at last")
     wait_until(server, lambda: len(server.runtime._pending_requests.requests) == MEMBERS - 1)
     who = {"group_id": "g", "generation_id": -1, "member_id": others[-1].member_id}
-    crowd.clients[-1].send(HEARTBEAT, 3, **who)
+    crowd.clients[-1].send(ApiKey.HEARTBEAT, 3, **who)
     wait_until(server, lambda: any(each._frames for each in server.runtime.connections))
     leader.join(b"at last")
     for each in others:
         each.joined()
-    assert crowd.clients[-1].receive(HEARTBEAT, 3).error_code.name == "illegal_generation"
+    assert crowd.clients[-1].receive(ApiKey.HEARTBEAT, 3).error_code.name == "illegal_generation"
     assert nothing_waits(server)
 
 
@@ -217,7 +215,7 @@ def test_a_plan_that_is_not_kept_is_given_to_nobody(crowd: Crowd, server: Server
     server.on_loop(lambda: fail_to_flush(server, "g"))
     leader.sync({each.member_id: b"a part" for each in crowd.members})
     for client in crowd.clients[1:]:
-        assert client.receive(SYNC_GROUP, 3).error_code is NOT_COORDINATOR
+        assert client.receive(ApiKey.SYNC_GROUP, 3).error_code is NOT_COORDINATOR
     with pytest.raises(ConnectionError):
         crowd.clients[0].receive_frame()
     assert nothing_waits(server)

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from kcoord.api_keys import ApiKey
 from kcoord.client.secret import Secret
 from kcoord.client.security import Plain, Security
 from kcoord.errors import ErrorCode
@@ -9,7 +10,6 @@ from kcoord.security.listener import Listener, Sasl
 from kcoord.security.users import Users
 from tests.server.conftest import Serve, Server
 
-OFFSET_COMMIT = 8
 USERS = (
     Users.nobody()
     .with_user("greedy", Secret("secret-1"), iterations=4096)
@@ -24,7 +24,7 @@ def commit(server: Server, group_id: str, **options: Any) -> ErrorCode:
     line = {"partition_index": 0, "committed_offset": 1, "committed_leader_epoch": -1, "committed_metadata": ""}
     with server.client(**options) as client:
         answer = client.ask(
-            OFFSET_COMMIT,
+            ApiKey.OFFSET_COMMIT,
             7,
             group_id=group_id,
             generation_id_or_member_epoch=-1,

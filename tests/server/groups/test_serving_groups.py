@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from kcoord.api_keys import ApiKey
 from kcoord.broker.cluster import NodeId
 from kcoord.broker.describe_cluster import offsets_partition
 from kcoord.client.client import Client
@@ -18,8 +19,6 @@ NONE = ErrorCode.none
 NOT_COORDINATOR = ErrorCode.not_coordinator
 SESSION = timedelta(seconds=30)
 GROUP, TRANSACTION, SHARE = 0, 1, 2
-OFFSET_COMMIT, OFFSET_FETCH, FIND_COORDINATOR, JOIN_GROUP, HEARTBEAT, LEAVE_GROUP, SYNC_GROUP = 8, 9, 10, 11, 12, 13, 14
-DESCRIBE_GROUPS, LIST_GROUPS, DELETE_GROUPS, OFFSET_DELETE = 15, 16, 42, 47
 
 
 def quick(serve: Serve, brokers: int = 1, properties: Mapping[str, str] = MappingProxyType({})) -> Server:
@@ -28,7 +27,7 @@ def quick(serve: Serve, brokers: int = 1, properties: Mapping[str, str] = Mappin
 
 def join(client: Client, group_id: str, version: int = 3, **values: Any) -> Any:
     """Joins with a version up to 3, in which members are added at once."""
-    return client.ask(JOIN_GROUP, version, **{**_joining(group_id), **values})
+    return client.ask(ApiKey.JOIN_GROUP, version, **{**_joining(group_id), **values})
 
 
 def _joining(group_id: str) -> dict[str, Any]:
@@ -50,7 +49,7 @@ def _until(is_so: Callable[[], bool]) -> None:
 
 
 def coordinator(client: Client, group_id: str) -> int:
-    found = client.ask(FIND_COORDINATOR, 3, key=group_id, key_type=GROUP)
+    found = client.ask(ApiKey.FIND_COORDINATOR, 3, key=group_id, key_type=GROUP)
     assert found.error_code is NONE
     return int(found.node_id)
 
@@ -64,7 +63,7 @@ def test_up_to_version_3_one_coordinator_is_looked_for(serve: Serve, version: in
     server = quick(serve, brokers=2)
     with server.client() as client:
         for group_id in ("g", ""):
-            found = client.ask(FIND_COORDINATOR, version, key=group_id, key_type=GROUP)
+            found = client.ask(ApiKey.FIND_COORDINATOR, version, key=group_id, key_type=GROUP)
             assert found.error_code is NONE
             with Client(found.host, found.port) as at:
                 assert coordinator(at, group_id) == found.node_id
@@ -75,7 +74,7 @@ def test_up_to_version_3_one_coordinator_is_looked_for(serve: Serve, version: in
 def test_from_version_4_on_many_are(serve: Serve, version: int) -> None:
     with quick(serve, brokers=2).client() as client:
         keys = ["g", "", "h", "g"]
-        found = client.ask(FIND_COORDINATOR, version, key_type=GROUP, coordinator_keys=keys).coordinators
+        found = client.ask(ApiKey.FIND_COORDINATOR, version, key_type=GROUP, coordinator_keys=keys).coordinators
         assert [line.key for line in found] == keys
         assert [line.error_code for line in found] == [NONE] * 4
         assert [line.node_id for line in found] == [coordinator(client, key) for key in keys]
@@ -113,7 +112,7 @@ def test_groups_of_one_partition_have_one_coordinator_and_others_are_elsewhere(s
 @pytest.mark.parametrize("version", [1, 3, 4, 5])
 def test_of_other_kinds_of_keys_there_is_no_coordinator(serve: Serve, key_type: int, version: int) -> None:
     with quick(serve).client() as client:
-        found = client.ask(FIND_COORDINATOR, version, key_type=key_type, key="g", coordinator_keys=["g"])
+        found = client.ask(ApiKey.FIND_COORDINATOR, version, key_type=key_type, key="g", coordinator_keys=["g"])
         line = found.coordinators[0] if version >= 4 else found
         assert (line.error_code, line.node_id) == (ErrorCode.invalid_request, -1)
 
@@ -126,12 +125,12 @@ def test_the_wrong_node_sends_away_whatever_it_is_asked(serve: Serve) -> None:
     with server.client(3 - right) as wrong:
         assert join(wrong, "g").error_code is NOT_COORDINATOR
         member = {"group_id": "g", "generation_id": 1, "member_id": "m"}
-        assert wrong.ask(SYNC_GROUP, 3, **member, assignments=[]).error_code is NOT_COORDINATOR
-        assert wrong.ask(HEARTBEAT, 3, **member).error_code is NOT_COORDINATOR
+        assert wrong.ask(ApiKey.SYNC_GROUP, 3, **member, assignments=[]).error_code is NOT_COORDINATOR
+        assert wrong.ask(ApiKey.HEARTBEAT, 3, **member).error_code is NOT_COORDINATOR
         leaving = [{"member_id": "m", "group_instance_id": None}]
-        assert wrong.ask(LEAVE_GROUP, 3, group_id="g", members=leaving).error_code is NOT_COORDINATOR
+        assert wrong.ask(ApiKey.LEAVE_GROUP, 3, group_id="g", members=leaving).error_code is NOT_COORDINATOR
         committed = wrong.ask(
-            OFFSET_COMMIT,
+            ApiKey.OFFSET_COMMIT,
             9,
             group_id="g",
             generation_id_or_member_epoch=-1,
@@ -140,11 +139,11 @@ def test_the_wrong_node_sends_away_whatever_it_is_asked(serve: Serve) -> None:
         )
         assert committed.topics[0].partitions[0].error_code is NOT_COORDINATOR
         asked = [{"group_id": "g", "topics": None, "member_id": None, "member_epoch": -1}]
-        fetched = wrong.ask(OFFSET_FETCH, 9, groups=asked, require_stable=False)
+        fetched = wrong.ask(ApiKey.OFFSET_FETCH, 9, groups=asked, require_stable=False)
         assert fetched.groups[0].error_code is NOT_COORDINATOR
-        assert wrong.ask(OFFSET_DELETE, 0, group_id="g", topics=[]).error_code is NOT_COORDINATOR
-        assert wrong.ask(DESCRIBE_GROUPS, 6, groups=["g"]).groups[0].error_code is NOT_COORDINATOR
-        assert wrong.ask(DELETE_GROUPS, 2, groups_names=["g"]).results[0].error_code is NOT_COORDINATOR
+        assert wrong.ask(ApiKey.OFFSET_DELETE, 0, group_id="g", topics=[]).error_code is NOT_COORDINATOR
+        assert wrong.ask(ApiKey.DESCRIBE_GROUPS, 6, groups=["g"]).groups[0].error_code is NOT_COORDINATOR
+        assert wrong.ask(ApiKey.DELETE_GROUPS, 2, groups_names=["g"]).results[0].error_code is NOT_COORDINATOR
     with server.client(right) as there:
         assert join(there, "g").error_code is NONE
         assert [group.group_id for group in _listed(there)] == ["g"]
@@ -153,7 +152,7 @@ def test_the_wrong_node_sends_away_whatever_it_is_asked(serve: Serve) -> None:
 
 
 def _listed(client: Client) -> Any:
-    return client.ask(LIST_GROUPS, 5, states_filter=[], types_filter=[]).groups
+    return client.ask(ApiKey.LIST_GROUPS, 5, states_filter=[], types_filter=[]).groups
 
 
 # What members are remembered as.
@@ -163,7 +162,7 @@ def _listed(client: Client) -> Any:
 def test_a_member_is_shown_with_the_address_that_it_called_from(serve: Serve) -> None:
     with quick(serve).client(client_id="me") as client:
         joined = join(client, "g")
-        [group] = client.ask(DESCRIBE_GROUPS, 5, groups=["g"]).groups
+        [group] = client.ask(ApiKey.DESCRIBE_GROUPS, 5, groups=["g"]).groups
         [member] = group.members
         assert (member.member_id, member.client_id) == (joined.member_id, "me")
         assert member.client_host == "/127.0.0.1"
@@ -176,7 +175,7 @@ def test_a_client_without_an_id_becomes_a_member_all_the_same(serve: Serve) -> N
         assert joined.error_code is NONE
         assert joined.member_id.startswith("-")
         assert len(joined.member_id) == 1 + 36
-        [group] = client.ask(DESCRIBE_GROUPS, 5, groups=["g"]).groups
+        [group] = client.ask(ApiKey.DESCRIBE_GROUPS, 5, groups=["g"]).groups
         assert [member.client_id for member in group.members] == [""]
 
 
@@ -187,7 +186,7 @@ def test_names_are_kept_and_given_back_as_they_are(serve: Serve, name: str) -> N
         joined = join(client, name)
         assert joined.error_code is NONE
         assert joined.member_id[:-37] == name
-        [group] = client.ask(DESCRIBE_GROUPS, 5, groups=[name]).groups
+        [group] = client.ask(ApiKey.DESCRIBE_GROUPS, 5, groups=[name]).groups
         assert group.group_id == name
         assert [(member.member_id, member.client_id) for member in group.members] == [(joined.member_id, name)]
         assert [listed.group_id for listed in _listed(client)] == [name]
@@ -201,16 +200,18 @@ def test_a_member_that_hangs_up_while_its_join_is_parked_holds_up_nobody(serve: 
     first, newcomer = server.client(), server.client()
     with first, server.client() as operator:
         joined = join(first, "g")
-        newcomer.send(JOIN_GROUP, 3, **_joining("g"))  # waits for the first to join again
+        newcomer.send(ApiKey.JOIN_GROUP, 3, **_joining("g"))  # waits for the first to join again
         _until(lambda: len(server.runtime._pending_requests.requests) == 1)
         newcomer.close()
         _until(lambda: not server.runtime._pending_requests.requests)
         again = join(first, "g", member_id=joined.member_id)
         assert (again.error_code, again.generation_id) == (NONE, 2)
         assert len(again.members) == 2  # the one that is gone counts until its session ends, as in Kafka
-        synced = first.ask(SYNC_GROUP, 3, group_id="g", generation_id=2, member_id=joined.member_id, assignments=[])
+        synced = first.ask(
+            ApiKey.SYNC_GROUP, 3, group_id="g", generation_id=2, member_id=joined.member_id, assignments=[]
+        )
         assert synced.error_code is NONE
-        assert operator.ask(DESCRIBE_GROUPS, 5, groups=["g"]).groups[0].group_state == "Stable"
+        assert operator.ask(ApiKey.DESCRIBE_GROUPS, 5, groups=["g"]).groups[0].group_state == "Stable"
 
 
 def test_a_plan_that_turns_out_not_to_be_kept_while_it_is_handed_out_is_given_to_nobody(serve: Serve) -> None:
@@ -219,18 +220,18 @@ def test_a_plan_that_turns_out_not_to_be_kept_while_it_is_handed_out_is_given_to
     with server.client() as leader, server.client() as first, server.client() as second:
         leader_id = join(leader, "g").member_id
         for number, client in enumerate((first, second), start=1):
-            client.send(JOIN_GROUP, 3, **_joining("g"))
+            client.send(ApiKey.JOIN_GROUP, 3, **_joining("g"))
             _until_parked(server, number)
         generation = join(leader, "g", member_id=leader_id).generation_id
-        ids = [client.receive(JOIN_GROUP, 3).member_id for client in (first, second)]
+        ids = [client.receive(ApiKey.JOIN_GROUP, 3).member_id for client in (first, second)]
         in_generation = {"group_id": "g", "generation_id": generation}
         for client, member_id in zip((first, second), ids, strict=True):
-            client.send(SYNC_GROUP, 3, **in_generation, member_id=member_id, assignments=[])
+            client.send(ApiKey.SYNC_GROUP, 3, **in_generation, member_id=member_id, assignments=[])
         _until_parked(server, 2)
         server.on_loop(lambda: fail_to_flush(server, "g"))
         plan = [{"member_id": ids[0], "assignment": bytes(10_000)}, {"member_id": ids[1], "assignment": b"a"}]
-        leader.send(SYNC_GROUP, 3, **in_generation, member_id=leader_id, assignments=plan)
-        assert second.receive(SYNC_GROUP, 3).error_code is NOT_COORDINATOR
+        leader.send(ApiKey.SYNC_GROUP, 3, **in_generation, member_id=leader_id, assignments=plan)
+        assert second.receive(ApiKey.SYNC_GROUP, 3).error_code is NOT_COORDINATOR
         for client in (leader, first):
             with pytest.raises(ConnectionError):
                 client.receive_frame()

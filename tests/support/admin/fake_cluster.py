@@ -8,12 +8,12 @@ from typing import Any, Final, Self
 from kcoord.admin.connecting.connection import Connection
 from kcoord.admin.model import TopicPartition
 from kcoord.admin.wire.cluster import WireCluster
+from kcoord.api_keys import ApiKey
 from kcoord.client.client import Client
 from kcoord.errors import ErrorCode
 from kcoord.protocol.records.compression import Codec
 from kcoord.protocol.records.record import Record, write_batch
 
-PRODUCE, METADATA, FIND_COORDINATOR, JOIN_GROUP, SYNC_GROUP, DELETE_RECORDS = 0, 3, 10, 11, 14, 21
 PATIENCE: Final = 60.0
 LONG: Final = timedelta(seconds=60)
 
@@ -44,7 +44,7 @@ class LiveFixture:
                 part = {"index": tp.partition, "records": write_batch(records, codec=codec)}
                 topic_data = [{"name": tp.topic, "partition_data": [part]}]
                 asked = {"transactional_id": None, "acks": -1, "timeout": LONG, "topic_data": topic_data}
-                (topic,) = client.ask(PRODUCE, 9, **asked).responses
+                (topic,) = client.ask(ApiKey.PRODUCE, 9, **asked).responses
                 assert topic.partition_responses[0].error_code is ErrorCode.none
 
     def _leader(self, tp: TopicPartition) -> int:
@@ -58,7 +58,9 @@ class LiveFixture:
     def delete_records(self, tp: TopicPartition, *, before: int) -> None:
         with self._client(self._leader(tp)) as client:
             part = {"partition_index": tp.partition, "offset": before}
-            response = client.ask(DELETE_RECORDS, 2, topics=[{"name": tp.topic, "partitions": [part]}], timeout=LONG)
+            response = client.ask(
+                ApiKey.DELETE_RECORDS, 2, topics=[{"name": tp.topic, "partitions": [part]}], timeout=LONG
+            )
             assert response.topics[0].partitions[0].error_code is ErrorCode.none
 
     def join(
@@ -81,13 +83,13 @@ class LiveFixture:
             "protocols": [{"name": "range", "metadata": subscription}],
             "group_instance_id": instance_id,
         }
-        joined = client.ask(JOIN_GROUP, 7, member_id="", **asked)
+        joined = client.ask(ApiKey.JOIN_GROUP, 7, member_id="", **asked)
         if joined.error_code is ErrorCode.member_id_required:
-            joined = client.ask(JOIN_GROUP, 7, member_id=joined.member_id, **asked)
+            joined = client.ask(ApiKey.JOIN_GROUP, 7, member_id=joined.member_id, **asked)
         assert joined.error_code is ErrorCode.none
         member = {"group_id": group, "generation_id": joined.generation_id, "member_id": joined.member_id}
         synced = client.ask(
-            SYNC_GROUP,
+            ApiKey.SYNC_GROUP,
             5,
             **member,
             group_instance_id=instance_id,
@@ -100,7 +102,7 @@ class LiveFixture:
 
     def coordinator(self, group: str) -> int:
         with self._client(min(self.cluster.nodes())) as client:
-            return int(client.ask(FIND_COORDINATOR, 3, key=group, key_type=0).node_id)
+            return int(client.ask(ApiKey.FIND_COORDINATOR, 3, key=group, key_type=0).node_id)
 
     def _client(self, node: int) -> Client:
         broker = self.cluster.nodes()[node]

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any, Final, TypeVar
 
+from kcoord.api_keys import ApiKey
 from kcoord.client.client import Client
 from kcoord.errors import ErrorCode
 
@@ -15,8 +16,6 @@ FETCH_WAIT: Final = timedelta(milliseconds=500)
 LONG: Final = timedelta(seconds=60)
 DEADLINE: Final = 60.0
 
-OFFSET_COMMIT, FIND_COORDINATOR, CREATE_TOPICS, ALTER_CONFIGS = 8, 10, 19, 44
-CONSUMER_GROUP_HEARTBEAT, SHARE_GROUP_HEARTBEAT, SHARE_FETCH, STREAMS_GROUP_HEARTBEAT = 68, 76, 78, 88
 GROUP_RESOURCE: Final = 32
 ACCEPT: Final = 1
 
@@ -40,15 +39,15 @@ def create_topic(client: Client, name: str, partitions: int) -> None:
         "assignments": (),
         "configs": [{"name": "retention.ms", "value": "-1"}],
     }
-    (made,) = client.ask(CREATE_TOPICS, 7, topics=[topic], timeout=LONG, validate_only=False).topics
+    (made,) = client.ask(ApiKey.CREATE_TOPICS, 7, topics=[topic], timeout=LONG, validate_only=False).topics
     assert made.error_code is ErrorCode.none
-    until(lambda: client.ask(FIND_COORDINATOR, 3, key="g", key_type=0).error_code is ErrorCode.none or None)
+    until(lambda: client.ask(ApiKey.FIND_COORDINATOR, 3, key="g", key_type=0).error_code is ErrorCode.none or None)
 
 
 def set_group(client: Client, group: str, settings: Mapping[str, str]) -> None:
     configs = [{"name": name, "config_operation": 0, "value": value} for name, value in settings.items()]
     resource = {"resource_type": GROUP_RESOURCE, "resource_name": group, "configs": configs}
-    (done,) = client.ask(ALTER_CONFIGS, 1, resources=[resource], validate_only=False).responses
+    (done,) = client.ask(ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, resources=[resource], validate_only=False).responses
     assert done.error_code is ErrorCode.none
 
 
@@ -95,7 +94,7 @@ class ConsumerMember(PlannedMember):
         self._heartbeat(subscribed_topic_names=None, topic_partitions=owned)
 
     def _heartbeat(self, **values: Any) -> Any:
-        return self._beat(CONSUMER_GROUP_HEARTBEAT, 1, **values)
+        return self._beat(ApiKey.CONSUMER_GROUP_HEARTBEAT, 1, **values)
 
 
 def _topic_partitions(assignment: Any) -> Any:
@@ -104,10 +103,10 @@ def _topic_partitions(assignment: Any) -> Any:
 
 class ShareMember(PlannedMember):
     def join(self, topic: str) -> Any:
-        return self._beat(SHARE_GROUP_HEARTBEAT, 1, subscribed_topic_names=[topic])
+        return self._beat(ApiKey.SHARE_GROUP_HEARTBEAT, 1, subscribed_topic_names=[topic])
 
     def beat(self) -> Any:
-        return self._beat(SHARE_GROUP_HEARTBEAT, 1, subscribed_topic_names=None)
+        return self._beat(ApiKey.SHARE_GROUP_HEARTBEAT, 1, subscribed_topic_names=None)
 
     def take_assignment(self, topic: str) -> Any:
         """Joins, and returns the topic's id and the numbers of the partitions."""
@@ -140,7 +139,7 @@ class ShareMember(PlannedMember):
     def _fetch(self, session: int, topic_id: uuid.UUID, parts: Sequence[Any], records: int) -> Any:
         topics = [{"topic_id": topic_id, "partitions": parts}] if parts else ()
         response = self.client.ask(
-            SHARE_FETCH,
+            ApiKey.SHARE_FETCH,
             1,
             group_id=self.group,
             member_id=self.member_id,
@@ -168,21 +167,21 @@ class StreamsMember(PlannedMember):
     def join(self, topic: str) -> Any:
         topology = {"epoch": 0, "subtopologies": [{"subtopology_id": "0", "source_topics": [topic]}]}
         joining = {"topology": topology, "rebalance_timeout": LONG, "process_id": "p", "client_tags": ()}
-        return self._beat(STREAMS_GROUP_HEARTBEAT, 0, **{**self._SILENT, **self._NO_TASKS, **joining})
+        return self._beat(ApiKey.STREAMS_GROUP_HEARTBEAT, 0, **{**self._SILENT, **self._NO_TASKS, **joining})
 
     def beat(self) -> Any:
-        return self._beat(STREAMS_GROUP_HEARTBEAT, 0, **self._SILENT)
+        return self._beat(ApiKey.STREAMS_GROUP_HEARTBEAT, 0, **self._SILENT)
 
     def take_assignment(self, topic: str) -> None:
         """Joins, and runs the assigned tasks."""
         given = self._given(topic, lambda response: response.active_tasks)
         tasks = [{"subtopology_id": each.subtopology_id, "partitions": each.partitions} for each in given]
-        self._beat(STREAMS_GROUP_HEARTBEAT, 0, **{**self._SILENT, **self._NO_TASKS, "active_tasks": tasks})
+        self._beat(ApiKey.STREAMS_GROUP_HEARTBEAT, 0, **{**self._SILENT, **self._NO_TASKS, "active_tasks": tasks})
 
     def commit(self, topic: str, offsets: Mapping[int, int]) -> None:
         parts = [{"partition_index": number, "committed_offset": offset} for number, offset in offsets.items()]
         response = self.client.ask(
-            OFFSET_COMMIT,
+            ApiKey.OFFSET_COMMIT,
             9,
             group_id=self.group,
             generation_id_or_member_epoch=self.epoch,

@@ -13,13 +13,13 @@ from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
+from kcoord.api_keys import ApiKey
 from kcoord.client.client import Client
 from kcoord.errors import ErrorCode
 
 main: Any = import_module("kcoord.commands.main").main  # by name: mypy sees the folder, commands/
 
 DEADLINE = 60.0
-OFFSET_COMMIT, OFFSET_FETCH = 8, 9
 COMMIT_VERSION, FETCH_VERSION = 8, 8
 
 Commit = tuple[int, int, str]  # offset, leader epoch, metadata
@@ -115,7 +115,7 @@ class OffsetsScene:
         ]
         fields = {"group_id": group, "generation_id_or_member_epoch": -1, "member_id": "", "topics": topics}
         answer = self._retry_until_ready(
-            lambda client: client.ask(OFFSET_COMMIT, COMMIT_VERSION, **fields), self._commit_error
+            lambda client: client.ask(ApiKey.OFFSET_COMMIT, COMMIT_VERSION, **fields), self._commit_error
         )
         errors = {each.error_code for topic in answer.topics for each in topic.partitions}
         assert errors == {ErrorCode.none}
@@ -123,7 +123,7 @@ class OffsetsScene:
     def committed(self, group: str) -> dict[Partition, Commit]:
         fields = {"groups": [{"group_id": group, "topics": None}], "require_stable": False}
         answer = self._retry_until_ready(
-            lambda client: client.ask(OFFSET_FETCH, FETCH_VERSION, **fields),
+            lambda client: client.ask(ApiKey.OFFSET_FETCH, FETCH_VERSION, **fields),
             lambda answer: answer.groups[0].error_code,
         )
         (answered,) = answer.groups
@@ -171,7 +171,9 @@ class OffsetsScene:
         early = (ErrorCode.not_coordinator, ErrorCode.coordinator_load_in_progress, ErrorCode.coordinator_not_available)
         deadline = time.monotonic() + DEADLINE
         with Client(*self._address) as client:
-            client.ask(10, 4, key_type=0, coordinator_keys=("any",))  # this creates __consumer_offsets
+            client.ask(
+                ApiKey.FIND_COORDINATOR, 4, key_type=0, coordinator_keys=("any",)
+            )  # this creates __consumer_offsets
             while error_of(answer := ask(client)) in early and time.monotonic() < deadline:
                 time.sleep(0.05)
         return answer

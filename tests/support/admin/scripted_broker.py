@@ -8,21 +8,21 @@ from typing import Any, Final, Self
 
 from kio.index import load_response_schema
 
+from kcoord.api_keys import ApiKey
 from kcoord.client.kio_codec import build_entity
 from kcoord.errors import ErrorCode
 from kcoord.protocol.codec import decode_request, encode_response
 from kcoord.protocol.frames import FrameSplitter
 from kcoord.protocol.headers import read_request_start
 
-FETCH, LIST_OFFSETS, METADATA, OFFSET_FETCH, FIND_COORDINATOR, DESCRIBE_GROUPS, API_VERSIONS = 1, 2, 3, 9, 10, 15, 18
 SPOKEN: Final = {
-    FETCH: 12,
-    LIST_OFFSETS: 7,
-    METADATA: 12,
-    OFFSET_FETCH: 8,
-    FIND_COORDINATOR: 4,
-    DESCRIBE_GROUPS: 5,
-    API_VERSIONS: 0,
+    ApiKey.FETCH: 12,
+    ApiKey.LIST_OFFSETS: 7,
+    ApiKey.METADATA: 12,
+    ApiKey.OFFSET_FETCH: 8,
+    ApiKey.FIND_COORDINATOR: 4,
+    ApiKey.DESCRIBE_GROUPS: 5,
+    ApiKey.API_VERSIONS: 0,
 }
 
 Answer = Callable[[Any], Mapping[str, Any] | None]
@@ -42,10 +42,10 @@ class ScriptedBroker:
         self.oldest: dict[int, int] = {}
         self.correlation_shift = 0
         self.answers: dict[int, Answer] = {
-            API_VERSIONS: self._versions,
-            METADATA: self._metadata,
-            LIST_OFFSETS: self.list_offsets,
-            FIND_COORDINATOR: self.find_coordinators,
+            ApiKey.API_VERSIONS: self._versions,
+            ApiKey.METADATA: self._metadata,
+            ApiKey.LIST_OFFSETS: self.list_offsets,
+            ApiKey.FIND_COORDINATOR: self.find_coordinators,
         }
         self._server = socket.create_server(("127.0.0.1", 0))
         self.host, self.port = self._server.getsockname()

@@ -8,66 +8,33 @@ from datetime import timedelta
 from typing import Any, Final
 from uuid import UUID
 
+from kcoord.api_keys import ApiKey
 from kcoord.client.client import Client, Disconnected
 from tests.support.differential.difference import Differs, explain, in_any_order
 from tests.support.differential.plain import Naming, Plain, learn_topics, plain
 
-PRODUCE: Final = 0
-FETCH: Final = 1
-LIST_OFFSETS: Final = 2
-METADATA: Final = 3
-FIND_COORDINATOR: Final = 10
-API_VERSIONS: Final = 18
-CREATE_TOPICS: Final = 19
-DELETE_TOPICS: Final = 20
-DELETE_RECORDS: Final = 21
-INIT_PRODUCER_ID: Final = 22
-OFFSET_FOR_LEADER_EPOCH: Final = 23
-DESCRIBE_CONFIGS: Final = 32
-CREATE_PARTITIONS: Final = 37
-INCREMENTAL_ALTER_CONFIGS: Final = 44
-DESCRIBE_CLUSTER: Final = 60
-
-names: Final = {
-    PRODUCE: "Produce",
-    FETCH: "Fetch",
-    LIST_OFFSETS: "ListOffsets",
-    METADATA: "Metadata",
-    FIND_COORDINATOR: "FindCoordinator",
-    API_VERSIONS: "ApiVersions",
-    CREATE_TOPICS: "CreateTopics",
-    DELETE_TOPICS: "DeleteTopics",
-    DELETE_RECORDS: "DeleteRecords",
-    INIT_PRODUCER_ID: "InitProducerId",
-    OFFSET_FOR_LEADER_EPOCH: "OffsetForLeaderEpoch",
-    DESCRIBE_CONFIGS: "DescribeConfigs",
-    CREATE_PARTITIONS: "CreatePartitions",
-    INCREMENTAL_ALTER_CONFIGS: "IncrementalAlterConfigs",
-    DESCRIBE_CLUSTER: "DescribeCluster",
-}
-
 _timeout: Final = timedelta(seconds=20)
 hung_up: Final = "<the server hung up>"
 # The requests that change the cluster, and the part of their answers that has the errors.
-_changing: Final = {
-    CREATE_TOPICS: "topics",
-    DELETE_TOPICS: "responses",
-    CREATE_PARTITIONS: "results",
-    INCREMENTAL_ALTER_CONFIGS: "responses",
+_changing: Final[Mapping[int, str]] = {
+    ApiKey.CREATE_TOPICS: "topics",
+    ApiKey.DELETE_TOPICS: "responses",
+    ApiKey.CREATE_PARTITIONS: "results",
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: "responses",
 }
 # Kafka collects these in hash maps and sets.
-_unordered: Final = {
-    METADATA: ("topics", "partitions"),
-    CREATE_TOPICS: ("topics", "configs"),
-    DELETE_TOPICS: ("responses",),
-    CREATE_PARTITIONS: ("results",),
-    DESCRIBE_CONFIGS: ("results", "configs"),
-    INCREMENTAL_ALTER_CONFIGS: ("responses",),
-    LIST_OFFSETS: ("topics", "partitions"),
-    OFFSET_FOR_LEADER_EPOCH: ("topics", "partitions"),
-    DELETE_RECORDS: ("topics", "partitions"),
-    PRODUCE: ("responses", "partition_responses"),
-    FIND_COORDINATOR: ("coordinators",),
+_unordered: Final[Mapping[int, tuple[str, ...]]] = {
+    ApiKey.METADATA: ("topics", "partitions"),
+    ApiKey.CREATE_TOPICS: ("topics", "configs"),
+    ApiKey.DELETE_TOPICS: ("responses",),
+    ApiKey.CREATE_PARTITIONS: ("results",),
+    ApiKey.DESCRIBE_CONFIGS: ("results", "configs"),
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: ("responses",),
+    ApiKey.LIST_OFFSETS: ("topics", "partitions"),
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: ("topics", "partitions"),
+    ApiKey.DELETE_RECORDS: ("topics", "partitions"),
+    ApiKey.PRODUCE: ("responses", "partition_responses"),
+    ApiKey.FIND_COORDINATOR: ("coordinators",),
 }
 
 
@@ -150,7 +117,7 @@ class Pair:
     def ask(self, api_key: int, version: int, /, **values: Any) -> Plain:
         __tracebackhide__ = True
         answers = [side.ask(api_key, version, values) for side in (self.kafka, self.kcoord)]
-        if api_key == CREATE_TOPICS and values.get("validate_only"):
+        if api_key == ApiKey.CREATE_TOPICS and values.get("validate_only"):
             _forget_ids(answers)
         elif api_key in _changing and any(line["error_code"] == "none" for line in answers[0][_changing[api_key]]):
             self._marker.wait()
@@ -160,8 +127,7 @@ class Pair:
         __tracebackhide__ = True
         kafka, kcoord = (in_any_order(answer, *_unordered.get(api_key, ())) for answer in (kafka, kcoord))
         if kafka != kcoord:
-            name = names.get(api_key, f"API {api_key}")
-            raise Differs(explain(f"{name} version {version}", values, kafka, kcoord))
+            raise Differs(explain(f"{ApiKey(api_key).title} version {version}", values, kafka, kcoord))
         return kcoord
 
     def create(self, *topics: str, partitions: int = 1, configs: Mapping[str, str | None] | None = None) -> None:
@@ -170,7 +136,7 @@ class Pair:
         new = [
             {"name": topic, "num_partitions": partitions, "replication_factor": 1, "configs": lines} for topic in topics
         ]
-        answer = self.ask(CREATE_TOPICS, 7, topics=new)
+        answer = self.ask(ApiKey.CREATE_TOPICS, 7, topics=new)
         errors = {line["error_code"] for line in answer["topics"]}
         assert errors == {"none"}, answer
 
@@ -178,20 +144,20 @@ class Pair:
         """Waits until Kafka has created a topic that it creates asynchronously."""
         wait_until(lambda: not self._metadata_error(topic))
         self._marker.wait()
-        self.ask(METADATA, 12, topics=[{"name": topic}], allow_auto_topic_creation=False)
+        self.ask(ApiKey.METADATA, 12, topics=[{"name": topic}], allow_auto_topic_creation=False)
 
     def delete(self, *topics: str) -> None:
         """Deletes topics to free space; the answers are not compared."""
         for side in (self.kafka, self.kcoord):
             doomed = [{"name": topic, "topic_id": None} for topic in topics]
-            side.client.ask(DELETE_TOPICS, 6, topics=doomed, timeout=_timeout)
+            side.client.ask(ApiKey.DELETE_TOPICS, 6, topics=doomed, timeout=_timeout)
 
     def close(self) -> None:
         for side in (self.kafka, self.kcoord):
             side.client.close()
 
     def _metadata_error(self, topic: str) -> int:
-        answer = self.kafka.client.ask(METADATA, 12, topics=[{"name": topic}], allow_auto_topic_creation=False)
+        answer = self.kafka.client.ask(ApiKey.METADATA, 12, topics=[{"name": topic}], allow_auto_topic_creation=False)
         return int(answer.topics[0].error_code)
 
 
@@ -215,7 +181,7 @@ class Marker:
         self.topic = f"diff-marker-{secrets.token_hex(4)}"
         self._count = 0
         new = {"name": self.topic, "num_partitions": 1, "replication_factor": 1}
-        self._ask(CREATE_TOPICS, 7, topics=[new])
+        self._ask(ApiKey.CREATE_TOPICS, 7, topics=[new])
         wait_until(lambda: self._shown() is not None)
 
     def wait(self) -> None:
@@ -223,11 +189,11 @@ class Marker:
             self._count += 1
             change = {"name": "flush.messages", "config_operation": 0, "value": str(self._count)}
             resource = {"resource_type": 2, "resource_name": self.topic, "configs": [change]}
-            self._ask(INCREMENTAL_ALTER_CONFIGS, 1, resources=[resource])
+            self._ask(ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, resources=[resource])
             wait_until(lambda: self._shown() == str(self._count))
 
     def close(self) -> None:
-        self._ask(DELETE_TOPICS, 6, topics=[{"name": self.topic, "topic_id": None}])
+        self._ask(ApiKey.DELETE_TOPICS, 6, topics=[{"name": self.topic, "topic_id": None}])
 
     def _ask(self, api_key: int, version: int, **fields: Any) -> Any:
         """Sends a request over a new connection: a broker closes those that were idle for ten minutes, and tests take
@@ -237,7 +203,7 @@ class Marker:
 
     def _shown(self) -> str | None:
         resource = {"resource_type": 2, "resource_name": self.topic, "configuration_keys": ["flush.messages"]}
-        (result,) = self._ask(DESCRIBE_CONFIGS, 4, resources=[resource]).results
+        (result,) = self._ask(ApiKey.DESCRIBE_CONFIGS, 4, resources=[resource]).results
         return result.configs[0].value if result.configs else None
 
 
@@ -251,8 +217,8 @@ def wait_until(is_so: Callable[[], bool], timeout: float = 20.0) -> None:
 def wait_for_coordinators(address: tuple[str, int]) -> None:
     """Waits until a fresh Kafka has the offsets topic and can allocate producer ids."""
     with Client(*address) as client:
-        wait_until(lambda: not client.ask(FIND_COORDINATOR, 3, key="g", key_type=0).error_code)
-        wait_until(lambda: not client.ask(INIT_PRODUCER_ID, 0, transactional_id=None).error_code)
+        wait_until(lambda: not client.ask(ApiKey.FIND_COORDINATOR, 3, key="g", key_type=0).error_code)
+        wait_until(lambda: not client.ask(ApiKey.INIT_PRODUCER_ID, 0, transactional_id=None).error_code)
 
 
 def server_settings(address: tuple[str, int]) -> frozenset[str]:
@@ -263,13 +229,13 @@ def server_settings(address: tuple[str, int]) -> frozenset[str]:
 
 def reported_settings(client: Client) -> frozenset[str]:
     topic = {"name": f"diff-{secrets.token_hex(4)}", "num_partitions": 1, "replication_factor": 1}
-    (line,) = client.ask(CREATE_TOPICS, 7, topics=[topic], validate_only=True).topics
+    (line,) = client.ask(ApiKey.CREATE_TOPICS, 7, topics=[topic], validate_only=True).topics
     return frozenset(config.name for config in line.configs if config.config_source != 5)
 
 
 def cluster_id(address: tuple[str, int]) -> str:
     with Client(*address) as client:
-        found: str = client.ask(METADATA, 12, topics=[]).cluster_id
+        found: str = client.ask(ApiKey.METADATA, 12, topics=[]).cluster_id
         return found
 
 

@@ -4,15 +4,14 @@ import time
 from datetime import timedelta
 from typing import Any
 
+from kcoord.api_keys import ApiKey
 from kcoord.client.kio_codec import build_entity
 from kcoord.protocol.codec import encode_request, request_type
 from kcoord.protocol.headers import RequestHeader
 from kcoord.protocol.records.batch import BatchHeader, assemble, read_header
 from kcoord.protocol.records.compression import Codec
 from kcoord.protocol.records.record import Record, write_batch
-from tests.support.hostile.scene import FETCH, PRODUCE, Scene
-
-LIST_OFFSETS = 2
+from tests.support.hostile.scene import Scene
 
 
 def good_batch(*, size: int = 100, codec: Codec = Codec.NONE) -> bytes:
@@ -30,7 +29,7 @@ def produce(scene: Scene, batch: bytes | None, *, topic: str = "here", version: 
     with scene.client(timeout=timeout) as client:
         lines = [{"index": 0, "records": batch}]
         answer = client.ask(
-            PRODUCE,
+            ApiKey.PRODUCE,
             version,
             acks=-1,
             timeout=timedelta(seconds=5),
@@ -51,13 +50,13 @@ def fetch_frame(
         "session_epoch": -1,
         "topics": [{"topic": topic, "partitions": [partition]}],
     }
-    header = RequestHeader(api_key=FETCH, api_version=12, correlation_id=correlation_id, client_id="hostile")
-    return encode_request(header, build_entity(request_type(FETCH, 12), values))
+    header = RequestHeader(api_key=ApiKey.FETCH, api_version=12, correlation_id=correlation_id, client_id="hostile")
+    return encode_request(header, build_entity(request_type(ApiKey.FETCH, 12), values))
 
 
 def list_offset(scene: Scene, timestamp: int, *, topic: str = "here") -> Any:
     partition = {"partition_index": 0, "timestamp": timestamp, "current_leader_epoch": -1}
-    answer = scene.ask(LIST_OFFSETS, 7, topics=[{"name": topic, "partitions": [partition]}])
+    answer = scene.ask(ApiKey.LIST_OFFSETS, 7, topics=[{"name": topic, "partitions": [partition]}])
     return answer.topics[0].partitions[0]
 
 

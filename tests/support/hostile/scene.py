@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from kcoord.api_keys import ApiKey
 from kcoord.client.client import Client
 from kcoord.client.security import Security
 from kcoord.protocol.codec import codec
@@ -18,7 +19,6 @@ from kcoord.testing.proxy import ProxyProcess
 from tests.support.hostile import procs
 
 PATIENCE = 60.0  # For what happens at once on an idle machine; a busy one may be slow.
-API_VERSIONS, METADATA, PRODUCE, FETCH = 18, 3, 0, 1
 FAULTS = re.compile(r"(?:.* ERROR .*|Traceback.*)\n(?:(?!\d{4}-).*\n?)*")  # A line and those that belong to it.
 
 
@@ -80,7 +80,7 @@ class Scene:
     def answer_time(self) -> float:
         """Measures how long a new client waits for Metadata."""
         started = time.perf_counter()
-        self.ask(METADATA, 12, topics=())
+        self.ask(ApiKey.METADATA, 12, topics=())
         return time.perf_counter() - started
 
     def growth_of(self, act: Callable[[], object]) -> int:

@@ -11,6 +11,7 @@ from datetime import timedelta
 from typing import Any, Final
 from uuid import UUID
 
+from kcoord.api_keys import ApiKey
 from kcoord.client.client import Client
 from kcoord.errors import ErrorCode
 from kcoord.protocol.records.compression import Codec
@@ -19,10 +20,6 @@ from kcoord.protocol.records.record import ProducerStamp, Record, write_batch
 TOPIC: Final = "orders"
 PARTITIONS: Final = 3
 
-PRODUCE, METADATA, OFFSET_COMMIT, FIND_COORDINATOR, JOIN_GROUP, LEAVE_GROUP, SYNC_GROUP = 0, 3, 8, 10, 11, 13, 14
-CREATE_TOPICS, INIT_PRODUCER_ID, ADD_PARTITIONS, ADD_OFFSETS, END_TXN, TXN_OFFSET_COMMIT = 19, 22, 24, 25, 26, 28
-DELETE_GROUPS, INCREMENTAL_ALTER_CONFIGS, OFFSET_DELETE = 42, 44, 47
-CONSUMER_HEARTBEAT, SHARE_HEARTBEAT, STREAMS_HEARTBEAT = 68, 76, 88
 
 NOT_YET: Final = frozenset(
     {
@@ -48,7 +45,7 @@ class LogScene:
         host, _, port = bootstrap.rpartition(":")
         self._client = Client(host, int(port), client_id="log-dump")
         made = self._client.ask(
-            CREATE_TOPICS,
+            ApiKey.CREATE_TOPICS,
             7,
             topics=[{"name": TOPIC, "num_partitions": PARTITIONS, "replication_factor": 1}],
             timeout=LONG,
@@ -56,7 +53,7 @@ class LogScene:
         assert not made.topics[0].error_code, made
         self.topic_id: UUID = made.topics[0].topic_id
         # A fresh broker creates the offsets topic at the first FindCoordinator, then loads it.
-        until(lambda: not self._client.ask(FIND_COORDINATOR, 3, key="any", key_type=0).error_code)
+        until(lambda: not self._client.ask(ApiKey.FIND_COORDINATOR, 3, key="any", key_type=0).error_code)
 
     def play(self) -> None:
         self.classic_group("classic", instance_id="static-1")
@@ -105,10 +102,10 @@ class LogScene:
             "protocols": [{"name": "range", "metadata": subscription}],
         }
         # Version 3 has no instance ids; version 5 requires members without one to join again with a member id.
-        joined = self._good(lambda: self._client.ask(JOIN_GROUP, 5 if instance_id else 3, **asked))
+        joined = self._good(lambda: self._client.ask(ApiKey.JOIN_GROUP, 5 if instance_id else 3, **asked))
         self._good(
             lambda: self._client.ask(
-                SYNC_GROUP,
+                ApiKey.SYNC_GROUP,
                 3,
                 group_id=group,
                 generation_id=joined.generation_id,
@@ -135,7 +132,7 @@ class LogScene:
             for index in range(PARTITIONS)
         ]
         self._client.ask(
-            OFFSET_COMMIT,
+            ApiKey.OFFSET_COMMIT,
             9,
             group_id=group,
             generation_id_or_member_epoch=-1,
@@ -145,10 +142,10 @@ class LogScene:
 
     def delete_offsets(self, group: str) -> None:
         topics = [{"name": TOPIC, "partitions": [{"partition_index": 0}]}]
-        self._good(lambda: self._client.ask(OFFSET_DELETE, 0, group_id=group, topics=topics))
+        self._good(lambda: self._client.ask(ApiKey.OFFSET_DELETE, 0, group_id=group, topics=topics))
 
     def delete_group(self, group: str) -> None:
-        (result,) = self._client.ask(DELETE_GROUPS, 2, groups_names=[group]).results
+        (result,) = self._client.ask(ApiKey.DELETE_GROUPS, 2, groups_names=[group]).results
         assert not result.error_code, result
 
     def consumer_group(self, group: str, *, regex: str | None = None, member_id: str = "member-1") -> None:
@@ -163,17 +160,17 @@ class LogScene:
             "server_assignor": "uniform",
             "topic_partitions": [],
         }
-        joined = self._good(lambda: self._client.ask(CONSUMER_HEARTBEAT, 1, **joining))
+        joined = self._good(lambda: self._client.ask(ApiKey.CONSUMER_GROUP_HEARTBEAT, 1, **joining))
         going = {**joining, "member_epoch": -1, "topic_partitions": None}
         until(lambda: self._beat(group, member_id, joined.member_epoch) > 0)
-        self._good(lambda: self._client.ask(CONSUMER_HEARTBEAT, 1, **going))
+        self._good(lambda: self._client.ask(ApiKey.CONSUMER_GROUP_HEARTBEAT, 1, **going))
 
     def upgraded_group(self, group: str) -> None:
         """Lets a member of the new protocol join while a classic one stays: the group changes its type."""
         self.classic_group(group)
         self._good(
             lambda: self._client.ask(
-                CONSUMER_HEARTBEAT,
+                ApiKey.CONSUMER_GROUP_HEARTBEAT,
                 1,
                 group_id=group,
                 member_id="newcomer",
@@ -186,8 +183,8 @@ class LogScene:
 
     def share_group(self, group: str) -> None:
         asked = {"group_id": group, "member_id": "sharer", "rack_id": "r1", "subscribed_topic_names": [TOPIC]}
-        self._good(lambda: self._client.ask(SHARE_HEARTBEAT, 1, **asked, member_epoch=0))
-        self._good(lambda: self._client.ask(SHARE_HEARTBEAT, 1, **asked, member_epoch=-1))
+        self._good(lambda: self._client.ask(ApiKey.SHARE_GROUP_HEARTBEAT, 1, **asked, member_epoch=0))
+        self._good(lambda: self._client.ask(ApiKey.SHARE_GROUP_HEARTBEAT, 1, **asked, member_epoch=-1))
 
     def streams_group(self, group: str) -> None:
         changelog = {
@@ -227,30 +224,32 @@ class LogScene:
             "user_endpoint": {"host": "127.0.0.1", "port": 40_000},
             "client_tags": [{"key": "zone", "value": "a"}],
         }
-        answers = [self._good(lambda: self._client.ask(STREAMS_HEARTBEAT, 0, **joining, member_epoch=0))]
+        answers = [self._good(lambda: self._client.ask(ApiKey.STREAMS_GROUP_HEARTBEAT, 0, **joining, member_epoch=0))]
 
         def has_tasks() -> bool:
             """Whether there are tasks: not before the broker has created the changelog topic."""
             epoch = answers[-1].member_epoch
-            answers.append(self._good(lambda: self._client.ask(STREAMS_HEARTBEAT, 0, **unchanged, member_epoch=epoch)))
+            answers.append(
+                self._good(lambda: self._client.ask(ApiKey.STREAMS_GROUP_HEARTBEAT, 0, **unchanged, member_epoch=epoch))
+            )
             return bool(answers[-1].active_tasks)
 
         until(has_tasks)
-        self._good(lambda: self._client.ask(STREAMS_HEARTBEAT, 0, **unchanged, member_epoch=-1))
+        self._good(lambda: self._client.ask(ApiKey.STREAMS_GROUP_HEARTBEAT, 0, **unchanged, member_epoch=-1))
 
     def transaction(self, group: str, *, commits: bool) -> None:
         """Commits one offset, and writes a record, inside a transaction."""
         name = f"{group}-writer"
-        until(lambda: not self._client.ask(FIND_COORDINATOR, 3, key=name, key_type=1).error_code)
+        until(lambda: not self._client.ask(ApiKey.FIND_COORDINATOR, 3, key=name, key_type=1).error_code)
 
         def init_producer() -> Any:
-            return self._client.ask(INIT_PRODUCER_ID, 4, transactional_id=name, transaction_timeout=LONG)
+            return self._client.ask(ApiKey.INIT_PRODUCER_ID, 4, transactional_id=name, transaction_timeout=LONG)
 
         made = self._good(init_producer)
         who = {"transactional_id": name, "producer_id": made.producer_id, "producer_epoch": made.producer_epoch}
         topics = [{"name": TOPIC, "partitions": [0]}]
         self._client.ask(
-            ADD_PARTITIONS,
+            ApiKey.ADD_PARTITIONS_TO_TXN,
             3,
             v3_and_below_transactional_id=name,
             v3_and_below_producer_id=made.producer_id,
@@ -260,7 +259,7 @@ class LogScene:
         stamp = ProducerStamp(id=made.producer_id, epoch=made.producer_epoch, base_sequence=0, is_transactional=True)
         records = [Record(timestamp=1_700_000_000_000, key=b"t", value=group.encode())]
         self._produce(write_batch(records, producer=stamp), transactional_id=name)
-        self._good(lambda: self._client.ask(ADD_OFFSETS, 3, **who, group_id=group))
+        self._good(lambda: self._client.ask(ApiKey.ADD_OFFSETS_TO_TXN, 3, **who, group_id=group))
         partition = {
             "partition_index": 0,
             "committed_offset": 7,
@@ -268,7 +267,7 @@ class LogScene:
             "committed_metadata": None,
         }
         answer = self._client.ask(
-            TXN_OFFSET_COMMIT,
+            ApiKey.TXN_OFFSET_COMMIT,
             3,
             **who,
             group_id=group,
@@ -277,13 +276,13 @@ class LogScene:
             topics=[{"name": TOPIC, "partitions": [partition]}],
         )
         assert not answer.topics[0].partitions[0].error_code, answer
-        self._good(lambda: self._client.ask(END_TXN, 3, **who, committed=commits))
+        self._good(lambda: self._client.ask(ApiKey.END_TXN, 3, **who, committed=commits))
         self._good(init_producer)  # refused until the markers are written
 
     def set_topic_config(self, topic: str, name: str, value: str) -> None:
         configs = [{"name": name, "config_operation": 0, "value": value}]
         resources = [{"resource_type": 2, "resource_name": topic, "configs": configs}]
-        (answer,) = self._client.ask(INCREMENTAL_ALTER_CONFIGS, 1, resources=resources).responses
+        (answer,) = self._client.ask(ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, resources=resources).responses
         assert not answer.error_code, answer
 
     def close(self) -> None:
@@ -293,7 +292,7 @@ class LogScene:
         """Returns the epoch of the member once it owns all partitions."""
         owned = [{"topic_id": self.topic_id, "partitions": list(range(PARTITIONS))}]
         answer = self._client.ask(
-            CONSUMER_HEARTBEAT,
+            ApiKey.CONSUMER_GROUP_HEARTBEAT,
             1,
             group_id=group,
             member_id=member_id,
@@ -307,7 +306,7 @@ class LogScene:
     def _produce(self, batch: bytes, *, transactional_id: str | None = None) -> None:
         def is_done() -> bool:
             answer = self._client.ask(
-                PRODUCE,
+                ApiKey.PRODUCE,
                 9,
                 transactional_id=transactional_id,
                 acks=-1,

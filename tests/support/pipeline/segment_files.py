@@ -6,11 +6,12 @@ from typing import Any
 
 from kcoord.protocol.records.batch import read_header
 from kcoord.protocol.records.compression import Codec
+from kcoord.protocol.records.control_records import ControlRecordType
 from kcoord.protocol.records.record import NO_PRODUCER, ProducerStamp, Record, write_batch
 from tests.support.logs.record_writers import write_key, write_value
 
 AT_MS = 1_790_000_000_000
-ABORT, COMMIT = 0, 1
+ABORT, COMMIT = ControlRecordType.ABORT, ControlRecordType.COMMIT
 
 
 def write_segment(folder: Path, *batches: bytes, base_offset: int = 0, log: str = "__consumer_offsets-7") -> Path:

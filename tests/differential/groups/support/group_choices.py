@@ -18,8 +18,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from kcoord.api_keys import ApiKey
 from kcoord.errors import ErrorCode
-from tests.differential.groups.support.group_requests import JOIN_GROUP, SYNC_GROUP, Ask, Group
+from tests.differential.groups.support.group_requests import Ask, Group
 from tests.differential.groups.support.group_side import GroupSide, StepResult
 from tests.support.differential.plain import Plain
 
@@ -39,7 +40,7 @@ class Choices:
     def learn_parked(self, ask: Ask, member: str) -> None:
         """Learns the protocols of a member whose JoinGroup is parked, and that may hang up before the response. A new
         member has no name yet."""
-        if ask.api_key == JOIN_GROUP:
+        if ask.api_key == ApiKey.JOIN_GROUP:
             names = [member] if member else [f"actor-{ask.actor}-<new>", f"{ask.values['group_instance_id']}-<new>"]
             self._offers |= dict.fromkeys(names, _offered(ask))
 
@@ -54,7 +55,7 @@ class Choices:
 
     def explain(self, kafka: Plain, kcoord: Plain, asks: Mapping[int, Ask], newest: Ask | None) -> bool:
         """Whether the outcomes are equal except for free choices; `newest` is the request of the last step."""
-        if newest and newest.api_key == JOIN_GROUP and self._leaves_a_tie(newest):
+        if newest and newest.api_key == ApiKey.JOIN_GROUP and self._leaves_a_tie(newest):
             return True
         if _without_choices(kafka, asks) != _without_choices(kcoord, asks):
             return False
@@ -118,7 +119,7 @@ def forgotten_by_kafka(kafka_side: GroupSide, kafka: StepResult, kcoord: StepRes
         is_superseded = newer is not None and newer.number != number and newer.member_id == request.member_id
         if is_superseded and error == ErrorCode.rebalance_in_progress:
             return True
-        is_sync = request.ask.api_key == SYNC_GROUP
+        is_sync = request.ask.api_key == ApiKey.SYNC_GROUP
         return is_sync and error == ErrorCode.unknown_member_id and not kafka.has_member(request.member_id)
 
     only_kcoord = [number for number in kcoord.answers if number in parked]
@@ -139,7 +140,7 @@ def _joins(outcome: Plain, asks: Mapping[int, Ask]) -> dict[int, Plain]:
     return {
         number: answer
         for number, answer in outcome["answers"].items()
-        if asks[number].api_key == JOIN_GROUP and isinstance(answer, dict) and answer["error_code"] == "none"
+        if asks[number].api_key == ApiKey.JOIN_GROUP and isinstance(answer, dict) and answer["error_code"] == "none"
     }
 
 

@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final, Self
 
+from kcoord.api_keys import ApiKey
 from kcoord.client.client import Client
 from tests.differential.groups.support.group_memory import Memory
 from tests.differential.groups.support.group_sequences import PARTITIONS, TOPICS
 from tests.differential.groups.support.group_side import GroupSide
-from tests.support.differential.pair import CREATE_TOPICS, METADATA, cluster_id, wait_for_coordinators, wait_until
+from tests.support.differential.pair import cluster_id, wait_for_coordinators, wait_until
 from tests.support.differential.plain import Naming, learn_topics
 
 MAX_SIZE: Final = 8
@@ -58,11 +59,11 @@ def _make_topics(address: tuple[str, int]) -> Any:
     """Creates the topics, and returns their Metadata when they exist."""
     with Client(*address) as client:
         new = [{"name": topic, "num_partitions": PARTITIONS, "replication_factor": 1} for topic in TOPICS]
-        client.ask(CREATE_TOPICS, 7, topics=new, timeout=timedelta(seconds=20))
+        client.ask(ApiKey.CREATE_TOPICS, 7, topics=new, timeout=timedelta(seconds=20))
 
         def metadata() -> Any:
             asked = [{"name": topic} for topic in TOPICS]
-            return client.ask(METADATA, 12, topics=asked, allow_auto_topic_creation=False)
+            return client.ask(ApiKey.METADATA, 12, topics=asked, allow_auto_topic_creation=False)
 
         wait_until(lambda: all(not topic.error_code for topic in metadata().topics))
         return metadata()

@@ -16,19 +16,9 @@ from datetime import timedelta
 from enum import StrEnum, auto
 from typing import Any, Final
 
+from kcoord.api_keys import ApiKey
 from kcoord.errors import ErrorCode
 from tests.differential.groups.support.group_requests import (
-    DELETE_GROUPS,
-    DESCRIBE_GROUPS,
-    FIND_COORDINATOR,
-    HEARTBEAT,
-    JOIN_GROUP,
-    LEAVE_GROUP,
-    LIST_GROUPS,
-    OFFSET_COMMIT,
-    OFFSET_DELETE,
-    OFFSET_FETCH,
-    SYNC_GROUP,
     VERSIONS,
     Ask,
     ChosenProtocol,
@@ -45,15 +35,15 @@ from tests.support.differential.pair import unknown_id
 from tests.support.differential.plain import Naming, Plain, learn_topics, plain
 
 # Kafka collects these in hash maps.
-_unordered: Final = {
-    OFFSET_COMMIT: ("topics", "partitions"),
-    OFFSET_FETCH: ("topics", "partitions"),
-    FIND_COORDINATOR: ("coordinators",),
-    JOIN_GROUP: ("members",),
-    DESCRIBE_GROUPS: ("groups", "members"),
-    LIST_GROUPS: ("groups",),
-    DELETE_GROUPS: ("results",),
-    OFFSET_DELETE: ("topics", "partitions"),
+_unordered: Final[Mapping[int, tuple[str, ...]]] = {
+    ApiKey.OFFSET_COMMIT: ("topics", "partitions"),
+    ApiKey.OFFSET_FETCH: ("topics", "partitions"),
+    ApiKey.FIND_COORDINATOR: ("coordinators",),
+    ApiKey.JOIN_GROUP: ("members",),
+    ApiKey.DESCRIBE_GROUPS: ("groups", "members"),
+    ApiKey.LIST_GROUPS: ("groups",),
+    ApiKey.DELETE_GROUPS: ("results",),
+    ApiKey.OFFSET_DELETE: ("topics", "partitions"),
 }
 _uuid: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 
@@ -104,13 +94,13 @@ class Memory:
         translated."""
         learn_topics(answer, self.naming)
         state = self.state_of(ask.actor)
-        if ask.api_key == JOIN_GROUP:
+        if ask.api_key == ApiKey.JOIN_GROUP:
             self._learn_joined(ask.actor, answer)
-        elif ask.api_key == SYNC_GROUP and not answer.error_code:
+        elif ask.api_key == ApiKey.SYNC_GROUP and not answer.error_code:
             state.phase = Phase.SYNCED
-        elif ask.api_key in (SYNC_GROUP, HEARTBEAT):
+        elif ask.api_key in (ApiKey.SYNC_GROUP, ApiKey.HEARTBEAT):
             state.phase = _phase_after.get(answer.error_code, state.phase)
-        elif ask.api_key == LEAVE_GROUP and not answer.error_code:
+        elif ask.api_key == ApiKey.LEAVE_GROUP and not answer.error_code:
             state.phase = Phase.OUT
 
     def _learn_joined(self, actor: int, answer: Any) -> None:
@@ -128,7 +118,7 @@ class Memory:
 
     def words(self, api_key: int, answer: Any) -> Plain:
         """Translates an answer to the names that both clusters share."""
-        if api_key == LIST_GROUPS:
+        if api_key == ApiKey.LIST_GROUPS:
             listed = tuple(line for line in answer.groups if line.group_id.startswith(self.prefix))
             answer = replace(answer, groups=listed)
         return in_any_order(self._renamed(plain(answer, self.naming)), *_unordered.get(api_key, ()))
@@ -184,13 +174,13 @@ def next_request(actor: int, profile: Profile, state: ActorState, dial: int) -> 
     """Returns the request that a real client in this state would send."""
     match state.phase:
         case Phase.OUT:
-            api_key, values = JOIN_GROUP, profile.join()
+            api_key, values = ApiKey.JOIN_GROUP, profile.join()
         case Phase.INVITED | Phase.RECALLED:
-            api_key, values = JOIN_GROUP, profile.join(MemberId(actor))
+            api_key, values = ApiKey.JOIN_GROUP, profile.join(MemberId(actor))
         case Phase.JOINED:
             described = {"protocol_type": profile.protocol_type, "protocol_name": ChosenProtocol(actor)}
-            api_key, values = SYNC_GROUP, profile.as_member(actor, assignments=Plan(actor), **described)
+            api_key, values = ApiKey.SYNC_GROUP, profile.as_member(actor, assignments=Plan(actor), **described)
         case Phase.SYNCED:
-            api_key, values = HEARTBEAT, profile.as_member(actor)
-    served = profile.join_versions if api_key == JOIN_GROUP else VERSIONS[api_key]
+            api_key, values = ApiKey.HEARTBEAT, profile.as_member(actor)
+    served = profile.join_versions if api_key == ApiKey.JOIN_GROUP else VERSIONS[api_key]
     return Ask(actor=actor, api_key=api_key, version=served[dial % len(served)], values=values)

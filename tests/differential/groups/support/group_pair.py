@@ -3,13 +3,10 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from kcoord.api_keys import ApiKey
 from tests.differential.groups.support.group_choices import Choices, ChoseDifferently, forgotten_by_kafka
 from tests.differential.groups.support.group_memory import Phase, next_request
 from tests.differential.groups.support.group_requests import (
-    HEARTBEAT,
-    JOIN_GROUP,
-    LEAVE_GROUP,
-    SYNC_GROUP,
     Ask,
     ChosenProtocol,
     GoOn,
@@ -46,23 +43,23 @@ class GroupPair:
         self._clock = Clock(kafka.memory.grid)
         self._is_timed = any(isinstance(each.session_timeout, Grids) for each in actors)
 
-    def ask(self, actor: int, api_key: int, version: int, /, **values: Any) -> Plain:
+    def ask(self, actor: int, api_key: ApiKey, version: int, /, **values: Any) -> Plain:
         """Returns the answer to this request, or `parked`; `came` has all answers of the step."""
         outcome = self.take(Ask(actor=actor, api_key=api_key, version=version, values=values))
         self.came = outcome["answers"]
         return self.came.get(len(self.taken), parked)
 
     def join(self, actor: int, version: int, member_id: Any = "", /, **changed: Any) -> Plain:
-        return self.ask(actor, JOIN_GROUP, version, **self.actors[actor].join(member_id, **changed))
+        return self.ask(actor, ApiKey.JOIN_GROUP, version, **self.actors[actor].join(member_id, **changed))
 
     def sync(self, actor: int, version: int, /, **changed: Any) -> Plain:
         profile = self.actors[actor]
         described = {"protocol_type": profile.protocol_type, "protocol_name": ChosenProtocol(actor)}
         values = {"assignments": Plan(actor), **described, **changed}
-        return self.ask(actor, SYNC_GROUP, version, **profile.as_member(actor, **values))
+        return self.ask(actor, ApiKey.SYNC_GROUP, version, **profile.as_member(actor, **values))
 
     def heartbeat(self, actor: int, version: int, /, **changed: Any) -> Plain:
-        return self.ask(actor, HEARTBEAT, version, **self.actors[actor].as_member(actor, **changed))
+        return self.ask(actor, ApiKey.HEARTBEAT, version, **self.actors[actor].as_member(actor, **changed))
 
     def make_stable(self, *actors: int) -> None:
         """Lets these actors join and sync until a heartbeat of each succeeds."""
@@ -115,7 +112,7 @@ class GroupPair:
             # Remove a member that will not rejoin: an id that an actor was given and no longer uses.
             actor = step.turn % len(self.actors)
             values = leave_of(Group(self.actors[actor].group), (MemberId(actor, back=step.dial % 3), None))
-            self._ask(number, Ask(actor=actor, api_key=LEAVE_GROUP, version=step.dial % 6, values=values))
+            self._ask(number, Ask(actor=actor, api_key=ApiKey.LEAVE_GROUP, version=step.dial % 6, values=values))
             return
         actor = idle[step.turn % len(idle)]
         self._ask(number, next_request(actor, self.actors[actor], self.kafka.memory.state_of(actor), step.dial))

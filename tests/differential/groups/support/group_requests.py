@@ -11,48 +11,24 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any, Final
 
+from kcoord.api_keys import ApiKey
 from kcoord.protocol.codec import request_type
 from kcoord.protocol.entity_fields import shape_of
 
-OFFSET_COMMIT: Final = 8
-OFFSET_FETCH: Final = 9
-FIND_COORDINATOR: Final = 10
-JOIN_GROUP: Final = 11
-HEARTBEAT: Final = 12
-LEAVE_GROUP: Final = 13
-SYNC_GROUP: Final = 14
-DESCRIBE_GROUPS: Final = 15
-LIST_GROUPS: Final = 16
-DELETE_GROUPS: Final = 42
-OFFSET_DELETE: Final = 47
-
-NAMES: Final = {
-    OFFSET_COMMIT: "OffsetCommit",
-    OFFSET_FETCH: "OffsetFetch",
-    FIND_COORDINATOR: "FindCoordinator",
-    JOIN_GROUP: "JoinGroup",
-    HEARTBEAT: "Heartbeat",
-    LEAVE_GROUP: "LeaveGroup",
-    SYNC_GROUP: "SyncGroup",
-    DESCRIBE_GROUPS: "DescribeGroups",
-    LIST_GROUPS: "ListGroups",
-    DELETE_GROUPS: "DeleteGroups",
-    OFFSET_DELETE: "OffsetDelete",
+VERSIONS: Final[Mapping[int, range]] = {
+    ApiKey.OFFSET_COMMIT: range(2, 11),
+    ApiKey.OFFSET_FETCH: range(1, 11),
+    ApiKey.FIND_COORDINATOR: range(7),
+    ApiKey.JOIN_GROUP: range(10),
+    ApiKey.HEARTBEAT: range(5),
+    ApiKey.LEAVE_GROUP: range(6),
+    ApiKey.SYNC_GROUP: range(6),
+    ApiKey.DESCRIBE_GROUPS: range(7),
+    ApiKey.LIST_GROUPS: range(6),
+    ApiKey.DELETE_GROUPS: range(3),
+    ApiKey.OFFSET_DELETE: range(1),
 }
-VERSIONS: Final = {
-    OFFSET_COMMIT: range(2, 11),
-    OFFSET_FETCH: range(1, 11),
-    FIND_COORDINATOR: range(7),
-    JOIN_GROUP: range(10),
-    HEARTBEAT: range(5),
-    LEAVE_GROUP: range(6),
-    SYNC_GROUP: range(6),
-    DESCRIBE_GROUPS: range(7),
-    LIST_GROUPS: range(6),
-    DELETE_GROUPS: range(3),
-    OFFSET_DELETE: range(1),
-}
-MAY_PARK: Final = frozenset({JOIN_GROUP, SYNC_GROUP})
+MAY_PARK: Final = frozenset({ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP})
 
 _SHOWN: Final = 80  # the length of a text or of bytes
 
@@ -146,14 +122,14 @@ class Ask:
     """One request; if the actor has a parked request, on another connection."""
 
     actor: int
-    api_key: int
+    api_key: ApiKey
     version: int
     values: Mapping[str, Any]
 
     def __str__(self) -> str:
         known = {field.name for field in shape_of(request_type(self.api_key, self.version)).plain}
         given = [f"{name}: {_shown(value)}" for name, value in self.values.items() if name in known]
-        return f"actor {self.actor}: {NAMES[self.api_key]} version {self.version}: {', '.join(given)}"
+        return f"actor {self.actor}: {self.api_key.title} version {self.version}: {', '.join(given)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -189,7 +165,7 @@ class Profile:
     protocols: Protocols = (("range", b""),)
     session_timeout: timedelta | Grids = LONG
     rebalance_timeout: timedelta | Grids = LONG
-    join_versions: range = VERSIONS[JOIN_GROUP]
+    join_versions: range = VERSIONS[ApiKey.JOIN_GROUP]
 
     def join(self, member_id: Any = "", **changed: Any) -> dict[str, Any]:
         """Returns the values of this actor's JoinGroup."""

@@ -6,19 +6,9 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final
 
+from kcoord.api_keys import ApiKey
 from tests.differential.groups.support.group_requests import (
-    DELETE_GROUPS,
-    DESCRIBE_GROUPS,
-    FIND_COORDINATOR,
-    HEARTBEAT,
-    JOIN_GROUP,
-    LEAVE_GROUP,
-    LIST_GROUPS,
     LONG,
-    OFFSET_COMMIT,
-    OFFSET_DELETE,
-    OFFSET_FETCH,
-    SYNC_GROUP,
     VERSIONS,
     Ask,
     ChosenProtocol,
@@ -147,8 +137,8 @@ class _Maker:
     def final_requests(self) -> list[Step]:
         everything = [{"group_id": Group(number), "topics": None} for number in (0, 1)]
         return [
-            Ask(actor=0, api_key=OFFSET_FETCH, version=9, values={"groups": everything}),
-            Ask(actor=0, api_key=LIST_GROUPS, version=5, values={}),
+            Ask(actor=0, api_key=ApiKey.OFFSET_FETCH, version=9, values={"groups": everything}),
+            Ask(actor=0, api_key=ApiKey.LIST_GROUPS, version=5, values={}),
         ]
 
     def go_on(self) -> Step:
@@ -161,7 +151,7 @@ class _Maker:
         """Joins as a static member that was restarted."""
         static = [actor for actor, profile in enumerate(self.actors) if profile.instance_id is not None]
         actor = self.one_of(*static) if static else self.actor()
-        return self.make(JOIN_GROUP, actor, self.actors[actor].join())
+        return self.make(ApiKey.JOIN_GROUP, actor, self.actors[actor].join())
 
     def join(self) -> Step:
         """Joins as the actor would, with one field changed."""
@@ -181,7 +171,9 @@ class _Maker:
             {"group_id": self.group()},
             {"reason": self.one_of("", "because", "x" * 400)},
         ]
-        return self.make(JOIN_GROUP, actor, profile.join(**{"member_id": MemberId(actor), **self.one_of(*changes)}))
+        return self.make(
+            ApiKey.JOIN_GROUP, actor, profile.join(**{"member_id": MemberId(actor), **self.one_of(*changes)})
+        )
 
     def sync(self) -> Step:
         actor = self.actor()
@@ -198,12 +190,12 @@ class _Maker:
             *self.wrong_members(actor),
         ]
         values = {"assignments": Plan(actor), **described, **self.one_of(*changes)}
-        return self.make(SYNC_GROUP, actor, profile.as_member(actor, **values))
+        return self.make(ApiKey.SYNC_GROUP, actor, profile.as_member(actor, **values))
 
     def heartbeat(self) -> Step:
         actor = self.actor()
         return self.make(
-            HEARTBEAT, actor, self.actors[actor].as_member(actor, **self.one_of({}, *self.wrong_members(actor)))
+            ApiKey.HEARTBEAT, actor, self.actors[actor].as_member(actor, **self.one_of({}, *self.wrong_members(actor)))
         )
 
     def leave(self) -> Step:
@@ -215,7 +207,7 @@ class _Maker:
             [mine], [mine], [(mine[0], None)], by_instance, strangers, [mine, *strangers], [mine, mine], []
         )
         reason = self.one_of(None, "", "because")
-        return self.make(LEAVE_GROUP, actor, leave_of(self.group_of(actor), *leaving, reason=reason))
+        return self.make(ApiKey.LEAVE_GROUP, actor, leave_of(self.group_of(actor), *leaving, reason=reason))
 
     def commit(self) -> Step:
         actor = self.actor()
@@ -225,7 +217,7 @@ class _Maker:
             topics.append(committed(TOPICS[0], self.offsets(), committed_metadata=self.one_of("x" * 4097, "ü" * 3000)))
             topics.append(committed(TOPICS[1], {0: 7}))
         values = self.actors[actor].as_member(actor, topics=topics, **self.one_of(*changes))
-        return self.make(OFFSET_COMMIT, actor, values)
+        return self.make(ApiKey.OFFSET_COMMIT, actor, values)
 
     def offsets(self) -> dict[int, int]:
         return {index: self.rng.randrange(100) for index in self.partitions()}
@@ -239,36 +231,36 @@ class _Maker:
         values = fetch_of(self.group(), asked, require_stable=self.one_of(True, False))
         if self.is_rare():
             values["groups"] = [*values["groups"], {"group_id": Group(1), "topics": None}]
-        return self.make(OFFSET_FETCH, self.actor(), {**values, "require_stable": self.one_of(True, False)})
+        return self.make(ApiKey.OFFSET_FETCH, self.actor(), {**values, "require_stable": self.one_of(True, False)})
 
     def delete_offsets(self) -> Step:
         topics = [deleted(topic, self.partitions()) for topic in self.topics()]
-        return self.make(OFFSET_DELETE, self.actor(), {"group_id": self.group(), "topics": topics})
+        return self.make(ApiKey.OFFSET_DELETE, self.actor(), {"group_id": self.group(), "topics": topics})
 
     def describe(self) -> Step:
         groups = [self.group() for _ in range(self.one_of(1, 2, 3))]
         values = {"groups": groups, "include_authorized_operations": self.one_of(True, False)}
-        return self.make(DESCRIBE_GROUPS, self.actor(), values)
+        return self.make(ApiKey.DESCRIBE_GROUPS, self.actor(), values)
 
     def list_groups(self) -> Step:
         states = self.one_of(
             [], ["Stable"], ["empty", " PreparingRebalance "], ["CompletingRebalance"], ["No such state"]
         )
         types = self.one_of([], [], ["classic"], ["Classic", "consumer"], ["share"], ["no such type"])
-        return self.make(LIST_GROUPS, self.actor(), {"states_filter": states, "types_filter": types})
+        return self.make(ApiKey.LIST_GROUPS, self.actor(), {"states_filter": states, "types_filter": types})
 
     def delete_groups(self) -> Step:
         return self.make(
-            DELETE_GROUPS, self.actor(), {"groups_names": [self.group() for _ in range(self.one_of(1, 1, 2))]}
+            ApiKey.DELETE_GROUPS, self.actor(), {"groups_names": [self.group() for _ in range(self.one_of(1, 1, 2))]}
         )
 
     def find(self) -> Step:
         values = {"key": Group(), "key_type": 0, "coordinator_keys": [self.group(), self.group()]}
-        return self.make(FIND_COORDINATOR, self.actor(), values)
+        return self.make(ApiKey.FIND_COORDINATOR, self.actor(), values)
 
-    def make(self, api_key: int, actor: int, values: dict[str, Any]) -> Ask:
-        served = self.actors[actor].join_versions if api_key == JOIN_GROUP else VERSIONS[api_key]
-        if api_key == OFFSET_FETCH and values["topics"] is None:
+    def make(self, api_key: ApiKey, actor: int, values: dict[str, Any]) -> Ask:
+        served = self.actors[actor].join_versions if api_key == ApiKey.JOIN_GROUP else VERSIONS[api_key]
+        if api_key == ApiKey.OFFSET_FETCH and values["topics"] is None:
             served = range(2, 11)  # version 1 cannot request all topics
         return Ask(actor=actor, api_key=api_key, version=self.rng.choice(served), values=values)
 

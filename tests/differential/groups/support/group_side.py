@@ -22,18 +22,14 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Final
 
+from kcoord.api_keys import ApiKey
 from kcoord.client.client import Client, Disconnected
 from kcoord.client.kio_codec import build_entity
 from kcoord.protocol.codec import decode_response, encode_request, request_type
 from kcoord.protocol.headers import RequestHeader
 from tests.differential.groups.support.group_memory import Memory
 from tests.differential.groups.support.group_requests import (
-    DELETE_GROUPS,
-    DESCRIBE_GROUPS,
-    HEARTBEAT,
-    LEAVE_GROUP,
     MAY_PARK,
-    OFFSET_COMMIT,
     Ask,
     Group,
 )
@@ -95,7 +91,7 @@ class GroupSide:
     def watch(self, groups: int) -> None:
         """Selects the groups to describe after each step: those that the actors use."""
         self._groups = [str(self.memory.resolved(Group(number))) for number in range(groups)]
-        self._describe = _encoded(DESCRIBE_GROUPS, 6, groups=self._groups)
+        self._describe = _encoded(ApiKey.DESCRIBE_GROUPS, 6, groups=self._groups)
 
     def ask(self, number: int, ask: Ask) -> None:
         connection = self._free_connection(ask.actor)
@@ -131,7 +127,7 @@ class GroupSide:
         return {
             "answers": {number: self._words(*answered) for number, answered in result.answers.items()},
             "parked": sorted(self.parked()),
-            **self.memory.words(DESCRIBE_GROUPS, result.described),
+            **self.memory.words(ApiKey.DESCRIBE_GROUPS, result.described),
         }
 
     def parked(self) -> dict[int, Request]:
@@ -155,11 +151,11 @@ class GroupSide:
     def delete_groups(self) -> None:
         """Removes the members of the sequence's groups and deletes the groups, so that a long run does not fill the
         clusters."""
-        for group in self._probe.ask(DESCRIBE_GROUPS, 5, groups=self._groups).groups:
+        for group in self._probe.ask(ApiKey.DESCRIBE_GROUPS, 5, groups=self._groups).groups:
             leaving = [{"member_id": member.member_id, "group_instance_id": None} for member in group.members]
             if leaving:
-                self._probe.ask(LEAVE_GROUP, 3, group_id=group.group_id, members=leaving)
-        self._probe.ask(DELETE_GROUPS, 2, groups_names=self._groups)
+                self._probe.ask(ApiKey.LEAVE_GROUP, 3, group_id=group.group_id, members=leaving)
+        self._probe.ask(ApiKey.DELETE_GROUPS, 2, groups_names=self._groups)
         self.close()
 
     def close(self) -> None:
@@ -172,7 +168,7 @@ class GroupSide:
         if not self._is_read:
             self._ask_probe(_HEARTBEAT_OF_NOBODY)
         self._ask_probe(_PROBE_COMMIT)
-        return decode_response(self._ask_probe(self._describe), DESCRIBE_GROUPS, 6)[1]
+        return decode_response(self._ask_probe(self._describe), ApiKey.DESCRIBE_GROUPS, 6)[1]
 
     def _ask_probe(self, request: bytes) -> bytes:
         self._probe.send_bytes(request)
@@ -251,9 +247,9 @@ def _encoded(api_key: int, version: int, **values: Any) -> bytes:
     return encode_request(header, build_entity(request_type(api_key, version), values))
 
 
-_HEARTBEAT_OF_NOBODY: Final = _encoded(HEARTBEAT, 0, group_id="aside", member_id="nobody", generation_id=0)
+_HEARTBEAT_OF_NOBODY: Final = _encoded(ApiKey.HEARTBEAT, 0, group_id="aside", member_id="nobody", generation_id=0)
 _PROBE_COMMIT: Final = _encoded(
-    OFFSET_COMMIT,
+    ApiKey.OFFSET_COMMIT,
     8,
     group_id="aside",
     topics=[{"name": PROBE_TOPIC, "partitions": [{"partition_index": 0, "committed_offset": 0}]}],
