@@ -103,7 +103,8 @@ def compiled_skip(entity_type: type) -> Skip:
 
 
 def apply_patches(body: bytes, patches: list[Patch]) -> bytes:
-    """Returns the body with the bytes of each patch (start, end, replacement) replaced."""
+    """Returns the body with the bytes of each patch (start, end, replacement) replaced, which makes an untrusted body
+    one that kio can decode."""
     parts, position = [], 0
     for start, end, replacement in sorted(patches):
         parts += [body[position:start], replacement]

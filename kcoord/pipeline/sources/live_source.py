@@ -95,7 +95,7 @@ class LiveReader(DataSourceReader):
     def read(self, partition: RangesPartition) -> Iterator[pa.RecordBatch]:  # type: ignore[override]
         """Fetches and decodes the ranges of one Spark task: yields rows of the table of the option `table`, or without
         it packed rows, each of which holds many rows of one table as Arrow's bytes."""
-        rows = read_ranges(self._connection.open(), partition.ranges, self._wanted)
+        rows = read_ranges(self._connection.unpickle(), partition.ranges, self._wanted)
         if self._table is None:
             yield from pack_rows(rows)
         else:

@@ -181,7 +181,7 @@ class LiveStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def read(self, partition: RangesPartition) -> Iterator[pa.RecordBatch]:  # type: ignore[override]
         """Fetches and decodes the ranges of one Spark task: yields packed rows, each of which holds many rows of one
         table as Arrow's bytes."""
-        connection = self._connection.open()
+        connection = self._connection.unpickle()
         yield from pack_rows(read_ranges(connection, partition.ranges, self._wanted, retry_timeout=RETRY_TIMEOUT))
 
     def stop(self) -> None:
@@ -201,7 +201,7 @@ class LiveStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _find_topics(self, fetching: LogFetcher) -> None:
         try:
-            self._topics, _ = find_topics(self._connection.open(), fetching, self._choice)
+            self._topics, _ = find_topics(self._connection.unpickle(), fetching, self._choice)
         except Refused:  # coordinators may be starting; the topics found before are good for a while
             if not self._topics:
                 raise
@@ -211,7 +211,7 @@ class LiveStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         deadline = time.monotonic() + RETRY_TIMEOUT
         while True:
             try:
-                self._fetching = self._fetching or open_with_retries(self._connection.open(), RETRY_TIMEOUT)
+                self._fetching = self._fetching or open_with_retries(self._connection.unpickle(), RETRY_TIMEOUT)
                 return ask(self._fetching)
             except LoginFailed:
                 raise

@@ -28,8 +28,8 @@ class PickledConnection:
     def __init__(self, content: bytes) -> None:
         self._content = content
 
-    def open(self) -> Connection:
-        """Returns the settings of the connection."""
+    def unpickle(self) -> Connection:
+        """Returns the settings of the connection; it does not connect."""
         connection = pickle.loads(self._content)  # noqa: S301 - our own bytes, by way of Spark, which pickles as well
         assert isinstance(connection, Connection)
         return connection

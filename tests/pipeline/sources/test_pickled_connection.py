@@ -26,12 +26,12 @@ def connection(security: Security = SECURE) -> Connection:
     "security", [Security(), SECURE, Security(sasl=Plain(username="bob", password=Secret(WORD)))], ids=str
 )
 def test_an_opened_connection_is_the_one_that_was_sealed(security: Security) -> None:
-    assert pickle_connection(connection(security)).open() == connection(security)
+    assert pickle_connection(connection(security)).unpickle() == connection(security)
 
 
 def test_what_is_for_librdkafka_stays_here() -> None:
     given = Connection(bootstrap=("a:1",), librdkafka={"sasl.password": Secret(WORD)})
-    assert pickle_connection(given).open().librdkafka == {}
+    assert pickle_connection(given).unpickle().librdkafka == {}
 
 
 def oauth(*pairs: tuple[str, str]) -> Connection:
@@ -52,7 +52,7 @@ def oauth(*pairs: tuple[str, str]) -> Connection:
     ids=["unsecured", "server"],
 )
 def test_a_source_of_tokens_is_sealed_without_the_token_it_has(pairs: Sequence[tuple[str, str]]) -> None:
-    opened = pickle_connection(oauth(*pairs)).open().security.sasl
+    opened = pickle_connection(oauth(*pairs)).unpickle().security.sasl
     assert isinstance(opened, OAuthBearer)
 
 
@@ -60,7 +60,7 @@ def test_a_token_source_goes_on_giving_tokens_where_it_is_opened(tmp_path: Path)
     (tmp_path / "token").write_text("first")
     bearer = (
         pickle_connection(oauth(("sasl.oauthbearer.token.endpoint.url", (tmp_path / "token").as_uri())))
-        .open()
+        .unpickle()
         .security.sasl
     )
     assert isinstance(bearer, OAuthBearer)
@@ -73,7 +73,7 @@ def test_a_sealed_connection_shows_nothing_of_itself() -> None:
     sealed = pickle_connection(connection())
     assert WORD not in repr(sealed)
     assert WORD not in str([sealed])
-    assert pickle.loads(pickle.dumps(sealed)).open() == connection()
+    assert pickle.loads(pickle.dumps(sealed)).unpickle() == connection()
 
 
 def test_a_secret_is_still_not_pickled_by_accident() -> None:
