@@ -6,12 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..options.connection_options import connection_options
-from ..output.output import Column, Table, echo_err, output_options, show
+from ..output.output import Column, Table, echo_err, show
 from .balance import balance_tables, check_balance, not_read_document
 from .follow import FollowOptions, follow_cluster, follow_options
-from .inputs import LogEndOptions, connector_option, log_ends_options, log_of
-from .options import SparkOptions, needs_spark, spark_job, spark_options, wanted_options
+from .inputs import LogEndOptions, history_options, log_of
+from .options import SparkOptions, needs_spark, spark_job
 
 if TYPE_CHECKING:
     from kcoord.pipeline.decode_job import Summary
@@ -23,12 +22,7 @@ if TYPE_CHECKING:
 @click.option("--out", required=True, metavar="FOLDER", help="Where the tables go: a new folder, or hdfs://…, s3a://….")
 @click.option("--overwrite", is_flag=True, help="Replace the tables that are in --out.")
 @follow_options
-@wanted_options
-@log_ends_options
-@connector_option
-@spark_options
-@connection_options
-@output_options
+@history_options
 @click.pass_context
 def decode(
     ctx: click.Context,

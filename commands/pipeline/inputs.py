@@ -12,9 +12,10 @@ import click
 from click.core import ParameterSource
 
 from ..completion.completing import complete_topics
-from ..options.connection_options import command_line_options, connection
-from ..output.output import echo_err
+from ..options.connection_options import command_line_options, connection, connection_options
+from ..output.output import echo_err, output_options
 from .balance import not_read_line
+from .options import spark_options, wanted_options
 from .progress import Stages, size_text
 
 if TYPE_CHECKING:
@@ -86,6 +87,20 @@ def connector_option(command: Callable[..., Any]) -> Callable[..., Any]:
         help="What reads a live cluster: kcoord's own source, or Spark's Kafka connector, whose jars Spark must have.",
     )
     return option(command)
+
+
+def history_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """A decorator that adds all options of a command that reads commits, rebalances and log ends."""
+    for options in (
+        output_options,
+        connection_options,
+        spark_options,
+        connector_option,
+        log_ends_options,
+        wanted_options,
+    ):
+        command = options(command)
+    return command
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

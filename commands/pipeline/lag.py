@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from ..options.connection_options import connection_options
 from ..options.duration_options import duration
-from ..output.output import Column, Table, output_of, output_options, show
+from ..output.output import Column, Table, output_of, show
 from .findings import documents, duration_cell, or_none_note, time_text
-from .inputs import LogEndOptions, check_groups, connector_option, input_argument, input_of, log_ends_options, tables_of
-from .options import SparkOptions, needs_spark, spark_job, spark_options, wanted_options
+from .inputs import LogEndOptions, check_groups, history_options, input_argument, input_of, tables_of
+from .options import SparkOptions, needs_spark, spark_job
 
 if TYPE_CHECKING:
     from kcoord.pipeline.decoding.row_filter import RowSelection
@@ -64,12 +63,7 @@ _TIMES: Final = ("at", "since", "until")
     metavar="DURATION",
     help="Standing still, or never catching up, is longer.",
 )
-@wanted_options
-@log_ends_options
-@connector_option
-@spark_options
-@connection_options
-@output_options
+@history_options
 @click.pass_context
 def lag(
     ctx: click.Context,

@@ -9,19 +9,17 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ..options.connection_options import connection_options
-from ..output.output import Cell, Column, Table, output_options, show
+from ..output.output import Cell, Column, Table, show
 from .inputs import (
     LogEndOptions,
     check_groups,
-    connector_option,
+    history_options,
     input_argument,
     input_of,
-    log_ends_options,
     tables_of,
     tables_target,
 )
-from .options import SparkOptions, needs_spark, spark_job, spark_options, wanted_options
+from .options import SparkOptions, needs_spark, spark_job
 from .progress import size_text
 
 if TYPE_CHECKING:
@@ -52,12 +50,7 @@ if TYPE_CHECKING:
     metavar="GROUPS",
     help="How many groups have a page of their own.",
 )
-@wanted_options
-@log_ends_options
-@connector_option
-@spark_options
-@connection_options
-@output_options
+@history_options
 @click.pass_context
 def report(
     ctx: click.Context,

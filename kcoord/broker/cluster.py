@@ -156,12 +156,7 @@ class Cluster:
         """
         assert name not in self.topics
         topic = Topic(name=name, topic_id=self._fresh_id(), partitions=[], overrides=overrides)
-        self.storage.persist_topic(_stored(topic, more=replicas))
-        try:
-            self._make_partitions(topic, replicas, now_ms)
-        except OSError:
-            self.storage.revert_topic()
-            raise
+        self._persist_partitions(topic, replicas, now_ms)
         self.add_topic(topic)
         return topic
 
@@ -175,12 +170,7 @@ class Cluster:
 
     def add_partitions(self, topic: Topic, replicas: Sequence[Sequence[NodeId]], now_ms: int) -> None:
         """Adds partitions to a topic, one per list of replicas. Raises OSError."""
-        self.storage.persist_topic(_stored(topic, more=replicas))
-        try:
-            self._make_partitions(topic, replicas, now_ms)
-        except OSError:
-            self.storage.revert_topic()
-            raise
+        self._persist_partitions(topic, replicas, now_ms)
         self.partition_count += len(replicas)
 
     def delete_topic(self, topic: Topic) -> None:
@@ -237,6 +227,15 @@ class Cluster:
     def begin_producer_ids(self, first: int) -> None:
         """Sets the next producer id at start-up: ids below it may have been given before."""
         self._next_producer_id = self._producer_ids_end = first
+
+    def _persist_partitions(self, topic: Topic, replicas: Sequence[Sequence[NodeId]], now_ms: int) -> None:
+        """Persists a topic with more partitions and creates these, or neither of both if OSError is raised."""
+        self.storage.persist_topic(_stored(topic, more=replicas))
+        try:
+            self._make_partitions(topic, replicas, now_ms)
+        except OSError:
+            self.storage.revert_topic()
+            raise
 
     def _make_partitions(self, topic: Topic, replicas: Sequence[Sequence[NodeId]], now_ms: int) -> None:
         """Creates all of the partitions or, if OSError is raised, none."""

@@ -9,6 +9,7 @@ empty waits for `group.initial.rebalance.delay.ms` although all its members have
 meanwhile (KIP-134); with a delay of 0 the first member does not wait at all.
 """
 
+from collections.abc import Sequence
 from typing import Final
 
 from kcoord.errors import ErrorCode
@@ -153,7 +154,12 @@ def _abort_sync_phase(group: Group, at: Instant) -> Effects:
 
 def _drop_absent(group: Group) -> Effects:
     absent = [m for m in group.members.values() if m.join_ticket is None and not m.is_static]
-    for member in absent:
+    return drop(group, absent, why="did not join again in time")
+
+
+def drop(group: Group, members: Sequence[Member], *, why: str) -> Effects:
+    """Removes members that did not do their part of a rebalance in time."""
+    for member in members:
         group.remove(member)
     return emit(
         *(
@@ -162,9 +168,9 @@ def _drop_absent(group: Group) -> Effects:
                 group_id=group.group_id,
                 generation=group.generation,
                 member_id=member.member_id,
-                why="did not join again in time",
+                why=why,
             )
-            for member in absent
+            for member in members
         )
     )
 

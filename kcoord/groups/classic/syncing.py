@@ -6,9 +6,9 @@ from kcoord.errors import ErrorCode
 from kcoord.groups.classic.fencing import fence
 from kcoord.groups.classic.group import Group
 from kcoord.groups.classic.member import Member
-from kcoord.groups.classic.rebalancing import answer_parked_sync, prepare
+from kcoord.groups.classic.rebalancing import answer_parked_sync, drop, prepare
 from kcoord.groups.classic.state import State
-from kcoord.groups.effects import NO_EFFECTS, Cause, Effects, Event, EventType, Reason, answer, emit, merge
+from kcoord.groups.effects import NO_EFFECTS, Cause, Effects, Event, EventType, Reason, answer, merge
 from kcoord.groups.instant import Instant
 from kcoord.groups.replies import SyncReply, per_member_replies
 from kcoord.groups.requests import Sync
@@ -71,20 +71,7 @@ def expire_sync_phase(group: Group, at: Instant, initial_delay: float) -> Effect
     silent = [group.members[member_id] for member_id in sorted(group.awaiting_sync)]
     if not silent:
         return NO_EFFECTS
-    for member in silent:
-        group.remove(member)
-    dropped = emit(
-        *(
-            Event(
-                what=EventType.DROPPED,
-                group_id=group.group_id,
-                generation=group.generation,
-                member_id=member.member_id,
-                why="did not sync in time",
-            )
-            for member in silent
-        )
-    )
+    dropped = drop(group, silent, why="did not sync in time")
     why = Reason(Cause.NOT_SYNCED, f"{len(silent)} members did not sync in time")
     return dropped + prepare(group, why, at, initial_delay)
 
