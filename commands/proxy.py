@@ -106,7 +106,7 @@ def proxy(
     Ctrl-C stops it.
     """
     gc.disable()  # until it serves (server/process.py), since imports allocate much and free little
-    from kcoord.proxy.forwarding.endpoints import Endpoint  # imported here, since --help and usage errors need no proxy
+    from kcoord.proxy.rewriting.endpoints import Endpoint  # imported here, since --help and usage errors need no proxy
     from kcoord.proxy.setup import ProxySetup
 
     host, port = host_and_port(listen)

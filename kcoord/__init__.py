@@ -39,7 +39,7 @@ Through `kcoord proxy`:
      3  proxy/forwarding/interceptor_chain      intercept shows them to guards, observers and proxy/local, which may
                                                 refuse, change or handle them; local's take the road above from 5 on
      4  proxy/forwarding/upstream_connection    UpstreamConnection.data_received: answers pass as they come, but for
-                                                addresses (proxy/forwarding/rewriting rewrite)
+                                                addresses (proxy/rewriting/broker_addresses find_addresses)
 
     folder or file   what is in it
     errors           Kafka's error codes

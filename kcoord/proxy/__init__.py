@@ -1,7 +1,7 @@
 """The proxy forwards clients' requests to a real cluster, and answers from it back.
 
     client ── downstream_connection ── request_forwarder ── interceptor_chain ── upstream_writer ── broker
-    client ◄─ downstream_connection ◄─ rewriting, node_endpoints, fetch_scanner, api_versions ◄─ upstream_connection
+    client ◄─ downstream_connection ◄─────── rewriting: broker_addresses … ◄─────── upstream_connection
 
 main                the process: event loop, logging, signals
 setup               the settings that a proxy starts with
@@ -23,14 +23,16 @@ forwarding/         the path of a frame
     routes          how a request of one API and version is handled, and how its answer is
     interceptors, interceptor_chain
                     the interceptor API, and running the interceptors on one request
-    rewriting       pure: replaces broker addresses in whole answers
-    node_endpoints  pure: replaces them in an answer's tagged fields, also after the rest of it has been sent
     streamed_answer pure: an answer that is forwarded while it arrives, except its tail
-    fetch_scanner   pure: finds where the tagged fields of a Fetch answer begin while it streams through
-    passthrough     pure: recognizes answers that need no rewriting
-    api_versions    pure: limits ApiVersions answers to what the proxy can forward
+rewriting/          pure: what brokers' answers are changed to
+    broker_addresses
+                    replaces the addresses of brokers in whole answers
+    node_endpoints  replaces them in an answer's tagged fields, also after the rest of it has been sent
+    fetch_scanner   finds where the tagged fields of a Fetch answer begin while it streams through
+    passthrough     recognizes answers that need no rewriting
+    api_versions    limits ApiVersions answers to what the proxy can forward
     addresses, endpoints
-                    pure: where each broker is upstream and which port it has here; host and port
+                    where each broker is upstream and which port it has here; host and port
 brokers/            the proxy's own connections to brokers: metadata_refresher, api_versions_cache,
                     broker_connections, failures
 guards/             interceptors that refuse: guarding (guard_rules, guarded_apis, refusing, subscriptions) and hiding

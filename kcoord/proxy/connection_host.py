@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Protocol
 
-from kcoord.proxy.forwarding.api_versions import Limits
-from kcoord.proxy.forwarding.endpoints import Endpoint
 from kcoord.proxy.forwarding.interceptors import MetricsSink
 from kcoord.proxy.forwarding.routes import Routes
+from kcoord.proxy.rewriting.api_versions import Limits
+from kcoord.proxy.rewriting.endpoints import Endpoint
 
 if TYPE_CHECKING:
     from kcoord.proxy.forwarding.downstream_connection import DownstreamConnection

@@ -11,9 +11,9 @@ import socket
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from kcoord.proxy.forwarding.addresses import PortNumbering
 from kcoord.proxy.forwarding.downstream_connection import DownstreamConnection
-from kcoord.proxy.forwarding.endpoints import Endpoint
+from kcoord.proxy.rewriting.addresses import PortNumbering
+from kcoord.proxy.rewriting.endpoints import Endpoint
 from kcoord.proxy.setup import CannotProxy, ProxySetup
 from kcoord.server.listener.acceptor import Acceptor, OnAccept
 

@@ -15,15 +15,15 @@ from kcoord.proxy.brokers.api_versions_cache import ApiVersionsCache
 from kcoord.proxy.brokers.broker_connections import connect
 from kcoord.proxy.brokers.failures import Failure, format_failures
 from kcoord.proxy.brokers.metadata_refresher import MetadataRefresher
-from kcoord.proxy.forwarding import api_versions
-from kcoord.proxy.forwarding.addresses import Brokers, Changes
 from kcoord.proxy.forwarding.downstream_connection import DownstreamConnection
-from kcoord.proxy.forwarding.endpoints import Endpoint
 from kcoord.proxy.forwarding.interceptors import Interceptor, MetricsSink
 from kcoord.proxy.forwarding.routes import Routes
 from kcoord.proxy.forwarding.upstream_connection import UpstreamConnection
 from kcoord.proxy.listeners import BOOTSTRAP, Listeners
 from kcoord.proxy.no_metrics import NoMetrics
+from kcoord.proxy.rewriting import api_versions
+from kcoord.proxy.rewriting.addresses import Brokers, Changes
+from kcoord.proxy.rewriting.endpoints import Endpoint
 from kcoord.proxy.setup import ProxySetup
 from kcoord.security.refusals import Refusal
 from kcoord.server.connection.draining import drain

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from kcoord.client.security import Security
 from kcoord.exceptions import LocalFailure
-from kcoord.proxy.forwarding.endpoints import Endpoint
+from kcoord.proxy.rewriting.endpoints import Endpoint
 from kcoord.settings import Settings
 
 if TYPE_CHECKING:

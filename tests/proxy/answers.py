@@ -8,7 +8,7 @@ from kio.index import load_response_schema
 
 from kcoord.protocol.codec import encode_response
 from kcoord.protocol.headers import RequestHeader
-from kcoord.proxy.forwarding.endpoints import Endpoint
+from kcoord.proxy.rewriting.endpoints import Endpoint
 from tests.support.entities import random_entity
 
 CORRELATION_ID = 77

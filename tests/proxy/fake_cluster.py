@@ -14,7 +14,7 @@ from kcoord.client.kio_codec import build_entity
 from kcoord.protocol.codec import encode_response
 from kcoord.protocol.frames import FrameSplitter
 from kcoord.protocol.headers import RequestHeader, read_request_start
-from kcoord.proxy.forwarding.endpoints import Endpoint
+from kcoord.proxy.rewriting.endpoints import Endpoint
 
 NODE = 999
 """An API key that does not exist: in ApiVersions its newest version is the id of the answering broker."""

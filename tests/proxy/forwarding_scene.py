@@ -9,11 +9,11 @@ from kcoord.client.kio_codec import build_entity
 from kcoord.protocol.codec import encode_request, request_type
 from kcoord.protocol.headers import RequestHeader
 from kcoord.proxy.forwarding.downstream_connection import DownstreamConnection
-from kcoord.proxy.forwarding.endpoints import Endpoint
 from kcoord.proxy.forwarding.interceptors import PASS, ClientInfo, Decision, Interceptor, MetricsSink, Request
 from kcoord.proxy.forwarding.routes import Routes
 from kcoord.proxy.forwarding.upstream_connection import UpstreamConnection
 from kcoord.proxy.no_metrics import NoMetrics
+from kcoord.proxy.rewriting.endpoints import Endpoint
 from tests.proxy.answers import here
 
 

@@ -17,9 +17,9 @@ from kcoord.exceptions import CorruptData
 from kcoord.protocol.frames import framed
 from kcoord.protocol.headers import RequestHeader
 from kcoord.proxy.brokers.broker_connections import open_connection
-from kcoord.proxy.forwarding import api_versions
-from kcoord.proxy.forwarding.api_versions import Limits
-from kcoord.proxy.forwarding.endpoints import Endpoint
+from kcoord.proxy.rewriting import api_versions
+from kcoord.proxy.rewriting.api_versions import Limits
+from kcoord.proxy.rewriting.endpoints import Endpoint
 
 if TYPE_CHECKING:
     from kcoord.proxy.setup import ProxySetup

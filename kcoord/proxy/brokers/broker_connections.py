@@ -13,7 +13,7 @@ from kcoord.client.security import Security, Tls
 from kcoord.exceptions import CorruptData
 from kcoord.protocol.frames import CorruptMessage, FrameSplitter, framed
 from kcoord.protocol.headers import RequestHeader
-from kcoord.proxy.forwarding.endpoints import Endpoint
+from kcoord.proxy.rewriting.endpoints import Endpoint
 
 if TYPE_CHECKING:
     from kcoord.client.sasl import LoginRequest, LoginSteps

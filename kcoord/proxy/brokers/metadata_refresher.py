@@ -16,8 +16,8 @@ from kcoord.client.sasl import SASL_HANDSHAKE
 from kcoord.errors import ErrorCode
 from kcoord.proxy.brokers.broker_connections import BrokerConnection, open_connection
 from kcoord.proxy.brokers.failures import Failure, format_failures, with_advice
-from kcoord.proxy.forwarding.addresses import Brokers
-from kcoord.proxy.forwarding.endpoints import Endpoint
+from kcoord.proxy.rewriting.addresses import Brokers
+from kcoord.proxy.rewriting.endpoints import Endpoint
 from kcoord.proxy.setup import CannotProxy
 
 if TYPE_CHECKING:

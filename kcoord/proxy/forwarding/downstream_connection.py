@@ -39,10 +39,10 @@ from kcoord.proxy.forwarding.backpressure import (
     Backpressure,
 )
 from kcoord.proxy.forwarding.client_gone import ClientGone
-from kcoord.proxy.forwarding.endpoints import Endpoint
 from kcoord.proxy.forwarding.request_forwarder import RequestForwarder
 from kcoord.proxy.forwarding.upstream_connection import UpstreamConnection
 from kcoord.proxy.forwarding.upstream_writer import UpstreamWriter
+from kcoord.proxy.rewriting.endpoints import Endpoint
 from kcoord.server.log_text import format_node
 
 log = logging.getLogger("kcoord.proxy")

@@ -6,7 +6,6 @@ from typing import Final, NamedTuple
 from kcoord.api_keys import ApiKey
 from kcoord.exceptions import RemoteFailure
 from kcoord.protocol.frames import CorruptMessage, framed
-from kcoord.proxy.forwarding import api_versions
 from kcoord.proxy.forwarding.interceptors import (
     PASS,
     Answer,
@@ -18,6 +17,7 @@ from kcoord.proxy.forwarding.interceptors import (
     ResponseTransform,
 )
 from kcoord.proxy.forwarding.routes import Route
+from kcoord.proxy.rewriting import api_versions
 
 log = logging.getLogger("kcoord.proxy")
 

@@ -23,16 +23,16 @@ from kcoord.api_keys import ApiKey
 from kcoord.protocol.codec import known_versions
 from kcoord.protocol.tagged_fields import skip_tagged_fields
 from kcoord.protocol.varint import read_uvarint
-from kcoord.proxy.forwarding import fetch_scanner
-from kcoord.proxy.forwarding.api_versions import Limits
 from kcoord.proxy.forwarding.interceptors import HasPrefilter, Interceptor, Prefilter
-from kcoord.proxy.forwarding.passthrough import (
+from kcoord.proxy.rewriting import fetch_scanner
+from kcoord.proxy.rewriting.api_versions import Limits
+from kcoord.proxy.rewriting.broker_addresses import may_have_addresses, rewritable_versions
+from kcoord.proxy.rewriting.passthrough import (
     FIRST_BY_ID,
     fetch_needs_no_rewrite,
     produce_by_id_needs_no_rewrite,
     produce_by_name_needs_no_rewrite,
 )
-from kcoord.proxy.forwarding.rewriting import may_have_addresses, rewritable_versions
 
 START: Final = Struct(">iIi")
 """The start of a request: length, API key and version as one number (the kind), correlation id."""

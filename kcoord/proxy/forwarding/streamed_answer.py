@@ -5,7 +5,7 @@ tail is forwarded, and the tail is held until it is whole. A tail of one byte ha
 """
 
 from kcoord.protocol.frames import LENGTH_BYTES, CorruptMessage
-from kcoord.proxy.forwarding.fetch_scanner import FetchScanner
+from kcoord.proxy.rewriting.fetch_scanner import FetchScanner
 
 
 class StreamedAnswer:

@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Final, cast
 from kcoord.api_keys import ApiKey
 from kcoord.protocol.frames import CorruptMessage, framed
 from kcoord.proxy.connection_host import BrokerDirectory
-from kcoord.proxy.forwarding import api_versions, node_endpoints
 from kcoord.proxy.forwarding.backpressure import MAX_UNSENT_BYTES
-from kcoord.proxy.forwarding.fetch_scanner import FetchScanner
 from kcoord.proxy.forwarding.in_flight import InFlightRequests, PendingRequest
 from kcoord.proxy.forwarding.interceptor_chain import notify_observers
-from kcoord.proxy.forwarding.rewriting import find_addresses, may_have_addresses, names_all_brokers
 from kcoord.proxy.forwarding.routes import AnswerRoute
 from kcoord.proxy.forwarding.streamed_answer import StreamedAnswer
+from kcoord.proxy.rewriting import api_versions, node_endpoints
+from kcoord.proxy.rewriting.broker_addresses import find_addresses, may_have_addresses, names_all_brokers
+from kcoord.proxy.rewriting.fetch_scanner import FetchScanner
 from kcoord.proxy.setup import CannotProxy
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from contextlib import closing
 
 from kcoord.api_keys import ApiKey
 from kcoord.client.client import Client
-from kcoord.proxy.forwarding.endpoints import Endpoint
+from kcoord.proxy.rewriting.endpoints import Endpoint
 from kcoord.security.listener import Listener, Sasl
 from kcoord.security.users import Users
 from tests.proxy.brokers.test_following import Scene, proxying

@@ -17,11 +17,11 @@ from kcoord.api_keys import ApiKey
 from kcoord.client.client import Client, Disconnected
 from kcoord.client.secret import Secret
 from kcoord.client.security import Plain, Security
-from kcoord.proxy.forwarding.addresses import GRACE, Brokers, Changes, PortNumbering
-from kcoord.proxy.forwarding.endpoints import Endpoint
 from kcoord.proxy.forwarding.in_flight import PendingRequest
 from kcoord.proxy.listeners import BOOTSTRAP
 from kcoord.proxy.proxy import Proxy
+from kcoord.proxy.rewriting.addresses import GRACE, Brokers, Changes, PortNumbering
+from kcoord.proxy.rewriting.endpoints import Endpoint
 from kcoord.proxy.setup import CannotProxy, ProxySetup
 from kcoord.security.listener import Listener, Sasl
 from kcoord.security.users import Users

@@ -12,9 +12,9 @@ import pytest
 from kcoord.api_keys import ApiKey
 from kcoord.proxy.brokers import metadata_refresher
 from kcoord.proxy.brokers.failures import Failure, format_failures, with_advice
-from kcoord.proxy.forwarding.endpoints import Endpoint
 from kcoord.proxy.metrics import ProxyCounters
 from kcoord.proxy.proxy import Proxy
+from kcoord.proxy.rewriting.endpoints import Endpoint
 from kcoord.proxy.setup import CannotProxy, ProxySetup
 from kcoord.testing.node import free_ports
 from tests.proxy.brokers.test_following import DEADLINE, proxying, until

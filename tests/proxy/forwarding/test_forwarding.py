@@ -13,10 +13,10 @@ from kcoord.errors import ErrorCode
 from kcoord.protocol.codec import decode_response, encode_response, known_versions
 from kcoord.protocol.frames import CorruptMessage
 from kcoord.protocol.headers import RequestHeader
-from kcoord.proxy.forwarding.api_versions import NEWEST
-from kcoord.proxy.forwarding.endpoints import Endpoint
 from kcoord.proxy.forwarding.interceptors import PASS, Answer, Decision, Handle, Request
 from kcoord.proxy.forwarding.routes import Routes
+from kcoord.proxy.rewriting.api_versions import NEWEST
+from kcoord.proxy.rewriting.endpoints import Endpoint
 from tests.proxy.answers import frame_of, here, moved, random_answer
 from tests.proxy.forwarding_scene import Link, RecordingInterceptor, Scene, answer, heartbeat, produce, request
 

@@ -11,8 +11,8 @@ from kcoord.protocol.codec import decode_response, encode_response
 from kcoord.protocol.headers import RequestHeader
 from kcoord.proxy.forwarding.backpressure import MAX_UNSENT_BYTES
 from tests.proxy.answers import here, random_answer
-from tests.proxy.forwarding.test_passthrough import plain
 from tests.proxy.forwarding_scene import RecordingInterceptor, Scene, produce, request
+from tests.proxy.rewriting.test_passthrough import plain
 
 LONG = 100_000
 

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from kcoord.api_keys import ApiKey
 from kcoord.protocol.frames import CorruptMessage, framed
-from kcoord.proxy.forwarding.fetch_scanner import FetchScanner
 from kcoord.proxy.forwarding.streamed_answer import StreamedAnswer
+from kcoord.proxy.rewriting.fetch_scanner import FetchScanner
 from tests.proxy.answers import frame_of, random_answer
-from tests.proxy.forwarding.test_passthrough import plain
+from tests.proxy.rewriting.test_passthrough import plain
 
 VERSION = 17
 PREFIX = 4

@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 from kcoord.api_keys import ApiKey
 from kcoord.protocol.codec import known_versions
 from kcoord.protocol.frames import CorruptMessage, framed
-from kcoord.proxy.forwarding.fetch_scanner import FIRST_WITH_ENDPOINTS
-from kcoord.proxy.forwarding.passthrough import (
+from kcoord.proxy.rewriting.broker_addresses import find_addresses
+from kcoord.proxy.rewriting.fetch_scanner import FIRST_WITH_ENDPOINTS
+from kcoord.proxy.rewriting.passthrough import (
     fetch_needs_no_rewrite,
     produce_by_id_needs_no_rewrite,
     produce_by_name_needs_no_rewrite,
 )
-from kcoord.proxy.forwarding.rewriting import find_addresses
 from tests.proxy.answers import frame_of, random_answer
 
 FETCHES = [

@@ -12,10 +12,10 @@ from kcoord.client.kio_codec import build_entity
 from kcoord.protocol.codec import decode_response, known_versions
 from kcoord.protocol.entity_fields import shape_of
 from kcoord.protocol.frames import CorruptMessage
-from kcoord.proxy.forwarding import rewriting
-from kcoord.proxy.forwarding.endpoints import Endpoint
-from kcoord.proxy.forwarding.rewriting import find_addresses, rewritable_versions
 from kcoord.proxy.forwarding.routes import version_limits
+from kcoord.proxy.rewriting import broker_addresses as rewriting
+from kcoord.proxy.rewriting.broker_addresses import find_addresses, rewritable_versions
+from kcoord.proxy.rewriting.endpoints import Endpoint
 from tests.proxy.answers import CORRELATION_ID, frame_of, here, moved, random_answer
 
 BEARING = [

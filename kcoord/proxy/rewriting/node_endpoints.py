@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from kcoord.protocol.frames import CorruptMessage
 from kcoord.protocol.tagged_fields import skip_tagged_fields
 from kcoord.protocol.varint import BadVarint, read_uvarint, uvarint
-from kcoord.proxy.forwarding.endpoints import Endpoint, EndpointOf, encode_compact
+from kcoord.proxy.rewriting.endpoints import Endpoint, EndpointOf, encode_compact
 
 NO_TAGS: Final = b"\0"
 

@@ -26,8 +26,8 @@ from kcoord.protocol.frames import CorruptMessage
 from kcoord.protocol.headers import read_response_header
 from kcoord.protocol.validate import Search
 from kcoord.protocol.varint import uvarint
-from kcoord.proxy.forwarding import node_endpoints
-from kcoord.proxy.forwarding.endpoints import Endpoint, EndpointOf, encode, encode_compact
+from kcoord.proxy.rewriting import node_endpoints
+from kcoord.proxy.rewriting.endpoints import Endpoint, EndpointOf, encode, encode_compact
 
 _ADDRESSES_SINCE: Final[Mapping[int, int]] = {
     ApiKey.PRODUCE: 10,

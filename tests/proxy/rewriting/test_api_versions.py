@@ -9,8 +9,8 @@ from kcoord.api_keys import ApiKey
 from kcoord.errors import ErrorCode
 from kcoord.protocol.codec import decode_response, known_versions
 from kcoord.protocol.frames import CorruptMessage
-from kcoord.proxy.forwarding.api_versions import NEWEST, intersect_versions, unsupported_version
 from kcoord.proxy.forwarding.routes import version_limits
+from kcoord.proxy.rewriting.api_versions import NEWEST, intersect_versions, unsupported_version
 from tests.proxy.answers import CORRELATION_ID, frame_of, random_answer
 
 OF_THE_FUTURE = 500

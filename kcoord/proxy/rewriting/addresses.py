@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from kcoord.proxy.forwarding.endpoints import Endpoint
+from kcoord.proxy.rewriting.endpoints import Endpoint
 
 GRACE: Final = 600.0
 """Seconds for which a missing broker keeps its port."""

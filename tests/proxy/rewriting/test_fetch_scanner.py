@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from kcoord.api_keys import ApiKey
 from kcoord.protocol.codec import decode_response, known_versions
 from kcoord.protocol.frames import CorruptMessage
-from kcoord.proxy.forwarding.endpoints import Endpoint
-from kcoord.proxy.forwarding.fetch_scanner import FIRST_WITH_ENDPOINTS, FetchScanner
-from kcoord.proxy.forwarding.node_endpoints import brokers_in, rewrite_same_length
+from kcoord.proxy.rewriting.endpoints import Endpoint
+from kcoord.proxy.rewriting.fetch_scanner import FIRST_WITH_ENDPOINTS, FetchScanner
+from kcoord.proxy.rewriting.node_endpoints import brokers_in, rewrite_same_length
 from tests.proxy.answers import CORRELATION_ID, frame_of, here, moved, random_answer
 
 VERSIONS = range(FIRST_WITH_ENDPOINTS, known_versions(ApiKey.FETCH).stop)

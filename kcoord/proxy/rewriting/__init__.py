@@ -1,0 +1,1 @@
+"""What brokers' responses are changed to before clients get them: broker addresses and API versions. All pure."""
