@@ -24,6 +24,9 @@ NEVER: Final = 1 << 15
 
 
 class Field(NamedTuple):
+    """A field of a schema: its name, its type, the versions that have it, and its tag if it is a tagged field. `fields`
+    are those of a struct."""
+
     name: str
     type: str
     """The type of one element, if it is an array; "{}" is a struct."""
@@ -36,9 +39,11 @@ class Field(NamedTuple):
     default: Any
 
     def is_in(self, version: int) -> bool:
+        """Returns whether this version has the field."""
         return self.since <= version <= self.until
 
     def is_nullable(self, version: int) -> bool:
+        """Returns whether the field may be null in this version."""
         return version >= self.null_since
 
 
@@ -46,9 +51,8 @@ Fields = tuple[Field, ...]
 
 
 class Schema:
-    """The versions and fields of a request, a response, a record's key or value, or embedded bytes. Each is equal to
-    itself alone, which makes it a fast cache key.
-    """
+    """The fields of a request, a response, a record's key or value, or embedded bytes, with their versions. Each is
+    equal to itself alone, which makes it a fast cache key."""
 
     def __init__(self, text: str, *, versions: range = range(1), flexible_since: int = NEVER) -> None:
         self.versions = versions
@@ -57,14 +61,16 @@ class Schema:
 
     @cached_property
     def fields(self) -> Fields:
+        """The fields of all versions, in their order. The text is parsed when they are first needed."""
         return _parse(self._text)
 
     def is_flexible(self, version: int) -> bool:
+        """Returns whether this version has compact lengths and tagged fields (KIP-482)."""
         return version >= self._flexible_since
 
 
 class ApiSchema:
-    """The request and the response of one API."""
+    """The schemas of the request and the response of one API, in the versions that a client supports."""
 
     def __init__(self, versions: range, flexible_since: int, request: str, response: str) -> None:
         self.versions = versions
@@ -72,6 +78,7 @@ class ApiSchema:
         self.response = Schema(response, versions=versions, flexible_since=flexible_since)
 
     def is_flexible(self, version: int) -> bool:
+        """Returns whether this version has compact lengths and tagged fields (KIP-482)."""
         return self.request.is_flexible(version)
 
 

@@ -38,7 +38,8 @@ _ERRORS: Final = {code.value: code for code in ErrorCode}
 
 
 class BadLength(CorruptData, ValueError):
-    """A length that is not allowed."""
+    """Raised for the length of a text, an array or a tagged field that is negative, too large, or more than the bytes
+    that are left."""
 
 
 class Form(NamedTuple):
@@ -58,8 +59,7 @@ class Form(NamedTuple):
 
 def schema_reader(schema: Schema, version: int, form: Form) -> Read:
     """Returns a reader of structs with the fields of this version. It takes the bytes and a position, and returns the
-    struct and the position behind it.
-    """
+    struct and the position behind it."""
     return _Maker(version, schema.is_flexible(version), form).struct_reader(schema.fields)
 
 

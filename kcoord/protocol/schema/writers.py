@@ -23,7 +23,7 @@ _ONE_BYTE_LENGTHS: Final = 0x7F  # As compact lengths: a number of one byte is o
 
 
 class Unwritable(InvalidInput, ValueError):
-    """A value that its field cannot hold."""
+    """Raised for a value that its field cannot hold."""
 
 
 @cache

@@ -19,6 +19,7 @@ from kcoord.protocol.schema.notation import ApiSchema
 
 
 def schema_of(api_key: int) -> ApiSchema | None:
+    """Returns the schema of the API with this key; None if it has none here."""
     return _APIS.get(api_key)
 
 
