@@ -42,6 +42,12 @@ def test_no_folder_has_more_files_than_can_be_surveyed() -> None:
     assert {folder: count for folder, count in counts.items() if count > _MOST_FILES} == {}, "part it by story"
 
 
+def test_no_module_has_the_name_of_a_folder_beside_it() -> None:
+    """Python would import the folder, and the module would be dead code that looks alive."""
+    files = [path for root in ("kcoord", "commands", "tests") for path in (_root / root).rglob("*.py")]
+    assert [str(path) for path in files if (path.with_suffix("") / "__init__.py").exists()] == []
+
+
 def test_the_map_names_every_package() -> None:
     import kcoord
 
