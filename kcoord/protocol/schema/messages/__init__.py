@@ -12,8 +12,10 @@ The schemas are text (`schema.notation`). Times are in milliseconds, an id is it
 here, so none is named: all are skipped as unknown ones.
 """
 
+from collections.abc import Mapping
 from typing import Final
 
+from kcoord.api_keys import ApiKey
 from kcoord.protocol.schema.messages import cluster, groups, modern_groups, offsets
 from kcoord.protocol.schema.notation import ApiSchema
 
@@ -28,27 +30,27 @@ def apis_with_schema() -> tuple[int, ...]:
     return tuple(_APIS)
 
 
-_APIS: Final = {
-    1: cluster.FETCH,
-    2: cluster.LIST_OFFSETS,
-    3: cluster.METADATA,
-    8: offsets.OFFSET_COMMIT,
-    9: offsets.OFFSET_FETCH,
-    10: groups.FIND_COORDINATOR,
-    13: groups.LEAVE_GROUP,
-    15: groups.DESCRIBE_GROUPS,
-    16: groups.LIST_GROUPS,
-    17: cluster.SASL_HANDSHAKE,
-    18: cluster.API_VERSIONS,
-    32: cluster.DESCRIBE_CONFIGS,
-    36: cluster.SASL_AUTHENTICATE,
-    42: groups.DELETE_GROUPS,
-    47: offsets.OFFSET_DELETE,
-    68: modern_groups.CONSUMER_GROUP_HEARTBEAT,
-    69: modern_groups.CONSUMER_GROUP_DESCRIBE,
-    76: modern_groups.SHARE_GROUP_HEARTBEAT,
-    77: modern_groups.SHARE_GROUP_DESCRIBE,
-    88: modern_groups.STREAMS_GROUP_HEARTBEAT,
-    89: modern_groups.STREAMS_GROUP_DESCRIBE,
-    90: offsets.DESCRIBE_SHARE_GROUP_OFFSETS,
+_APIS: Final[Mapping[int, ApiSchema]] = {
+    ApiKey.FETCH: cluster.FETCH,
+    ApiKey.LIST_OFFSETS: cluster.LIST_OFFSETS,
+    ApiKey.METADATA: cluster.METADATA,
+    ApiKey.OFFSET_COMMIT: offsets.OFFSET_COMMIT,
+    ApiKey.OFFSET_FETCH: offsets.OFFSET_FETCH,
+    ApiKey.FIND_COORDINATOR: groups.FIND_COORDINATOR,
+    ApiKey.LEAVE_GROUP: groups.LEAVE_GROUP,
+    ApiKey.DESCRIBE_GROUPS: groups.DESCRIBE_GROUPS,
+    ApiKey.LIST_GROUPS: groups.LIST_GROUPS,
+    ApiKey.SASL_HANDSHAKE: cluster.SASL_HANDSHAKE,
+    ApiKey.API_VERSIONS: cluster.API_VERSIONS,
+    ApiKey.DESCRIBE_CONFIGS: cluster.DESCRIBE_CONFIGS,
+    ApiKey.SASL_AUTHENTICATE: cluster.SASL_AUTHENTICATE,
+    ApiKey.DELETE_GROUPS: groups.DELETE_GROUPS,
+    ApiKey.OFFSET_DELETE: offsets.OFFSET_DELETE,
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: modern_groups.CONSUMER_GROUP_HEARTBEAT,
+    ApiKey.CONSUMER_GROUP_DESCRIBE: modern_groups.CONSUMER_GROUP_DESCRIBE,
+    ApiKey.SHARE_GROUP_HEARTBEAT: modern_groups.SHARE_GROUP_HEARTBEAT,
+    ApiKey.SHARE_GROUP_DESCRIBE: modern_groups.SHARE_GROUP_DESCRIBE,
+    ApiKey.STREAMS_GROUP_HEARTBEAT: modern_groups.STREAMS_GROUP_HEARTBEAT,
+    ApiKey.STREAMS_GROUP_DESCRIBE: modern_groups.STREAMS_GROUP_DESCRIBE,
+    ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS: offsets.DESCRIBE_SHARE_GROUP_OFFSETS,
 }
