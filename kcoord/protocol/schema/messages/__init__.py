@@ -12,6 +12,7 @@ The schemas are text (`schema.notation`). Times are in milliseconds, an id is it
 here, so none is named: all are skipped as unknown ones.
 """
 
+from collections.abc import Mapping
 from typing import Final
 
 from kcoord.api_keys import ApiKey
@@ -29,7 +30,7 @@ def apis_with_schema() -> tuple[int, ...]:
     return tuple(_APIS)
 
 
-_APIS: Final[dict[int, ApiSchema]] = {
+_APIS: Final[Mapping[int, ApiSchema]] = {
     ApiKey.FETCH: cluster.FETCH,
     ApiKey.LIST_OFFSETS: cluster.LIST_OFFSETS,
     ApiKey.METADATA: cluster.METADATA,
