@@ -148,6 +148,6 @@ class FrameScanner:
         self.remaining = self._needed_bytes = 0
 
     def _slice(self, start: int, end: int) -> bytes | memoryview:
-        if start == 0 and end == len(self.chunk):
-            return self.chunk
-        return memoryview(self.chunk)[start:end] if end > start else b""
+        if end <= start:
+            return b""
+        return self.chunk if start == 0 and end == len(self.chunk) else memoryview(self.chunk)[start:end]

@@ -107,7 +107,7 @@ class RequestForwarder:
                 ):
                     self._writer.write(chunk)
                     return
-        if self.scanner.pass_chunk(size):
+        if self.scanner.remaining and self.scanner.pass_chunk(size):
             self._writer.write(chunk)
         elif self.scanner.feed(chunk):
             self._scan()
@@ -148,13 +148,16 @@ class RequestForwarder:
             self._backpressure.resume_after(TOO_MANY_IN_FLIGHT)
 
     def _scan(self) -> None:
-        scanner = self.scanner
+        scanner, max_frame_bytes = self.scanner, self._proxy.max_frame_bytes
         self._is_scanning = True
         while scanner.find_frame():
             length, kind, correlation_id = START.unpack_from(scanner.chunk, scanner.position)
             route = self._routes[kind]
-            if reason := self._why_invalid(length, route):
-                self._client.hang_up(reason)
+            if route.is_refused or not _MIN_FRAME_BYTES <= length <= max_frame_bytes:
+                self._client.hang_up(self._why_invalid(length, route))
+            elif route.passes:
+                self.pending.append(PendingRequest(correlation_id, route, perf_counter()))
+                scanner.pass_frame(length)
             elif route.is_seen_whole:
                 if (frame := scanner.take_frame(length)) is not None:
                     self._pass_whole(route, correlation_id, frame)
@@ -165,16 +168,15 @@ class RequestForwarder:
                 else:
                     self._need_more(end - position, of=4 + length)
         self._is_scanning = False
-        self._write(scanner.finish())
+        if run := scanner.finish():
+            self._writer.write(run)
         if self.pending.check_limit():
             self._backpressure.pause_for(TOO_MANY_IN_FLIGHT)
 
-    def _why_invalid(self, length: int, route: Route) -> str | None:
+    def _why_invalid(self, length: int, route: Route) -> str:
         if not _MIN_FRAME_BYTES <= length <= self._proxy.max_frame_bytes:
             return explain_bad_length(length, _MIN_FRAME_BYTES, self._proxy.max_frame_bytes)
-        if route.is_refused:
-            return f"version {route.api_version} of API key {route.api_key} is not passed on"
-        return None
+        return f"version {route.api_version} of API key {route.api_key} is not passed on"
 
     def _need_more(self, received: int, *, of: int) -> None:
         """Waits for more of a Produce request: the bytes received do not show yet whether it wants an answer."""
@@ -205,7 +207,8 @@ class RequestForwarder:
         """Passes a request through the interceptors: it leaves with its run, or is cut out of it."""
         forwarded = self._intercept(route, correlation_id, frame)
         if forwarded is not frame:
-            self._write(self.scanner.cut())
+            if run := self.scanner.cut():
+                self._writer.write(run)
             if forwarded is not None:
                 self._writer.write(framed([forwarded]))
 
@@ -251,7 +254,3 @@ class RequestForwarder:
     def _answer_locally(self, request: PendingRequest) -> None:
         if self.pending.append_local(request):
             self.flush_local_answers()
-
-    def _write(self, run: bytes | memoryview) -> None:
-        if run:
-            self._writer.write(run)

@@ -169,6 +169,9 @@ class UpstreamConnection(asyncio.Protocol):
                 if close is None:
                     break
                 if close > position:  # it is whole
+                    if self._pending[0].route.answer_passes:
+                        start, position = self._pass_answer(chunk, start, close)
+                        continue
                     self._forward(chunk, start, position)
                     self._on_whole_answer(chunk[position + 4 : close])
                     start = position = close
@@ -205,9 +208,20 @@ class UpstreamConnection(asyncio.Protocol):
                     return None
                 self._stream = StreamedAnswer(length, FetchScanner())
             case AnswerRoute.PASSES:
+                if end - position >= 4 + length:
+                    return int(position + 4 + length)
                 self._stream = StreamedAnswer(length)
         self._answer_began(head)
         return position
+
+    def _pass_answer(self, chunk: bytes, start: int, close: int) -> tuple[int, int]:
+        """Passes an answer that is whole; returns the start and end of the bytes that may be sent."""
+        if self._pending.needs_flush:  # a local answer may be due, which must come after these bytes
+            self._forward(chunk, start, close)
+            start = close
+        self._answer_began(self._pending[0])
+        self._answer_finished()
+        return start, close
 
     def _continue_answer(self, chunk: bytes, start: int, position: int) -> tuple[int, int]:
         """Takes the next part of a streamed answer; returns the start and end of the bytes that may be sent."""
@@ -215,7 +229,6 @@ class UpstreamConnection(asyncio.Protocol):
         assert stream is not None
         forwarded_end, close = stream.take(chunk, position)
         is_finished = stream.remaining == 0
-        # Behind the answer a local one may be due, which must come after these bytes.
         if stream.holds_tail or (is_finished and self._pending.needs_flush):
             self._forward(chunk, start, forwarded_end)
             start = close
