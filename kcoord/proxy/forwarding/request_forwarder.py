@@ -111,6 +111,8 @@ class RequestForwarder:
             self._writer.write(chunk)
         elif self.scanner.feed(chunk):
             self._scan()
+            if self.scanner.held_bytes:
+                self._proxy.held_bytes_changed(self._client)
         else:
             self._proxy.held_bytes_changed(self._client)
             if self.scanner.begin_held():

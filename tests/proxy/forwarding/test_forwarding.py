@@ -458,6 +458,15 @@ def test_an_answer_that_waits_to_be_whole_counts_as_held() -> None:
     assert scene.held_bytes == 0
 
 
+def test_the_first_part_of_a_request_that_is_seen_whole_counts_as_held_at_once() -> None:
+    scene = Scene(RecordingInterceptor(interests=[ApiKey.METADATA]))
+    whole = request(ApiKey.METADATA, 12, 1, topics=())
+    scene.client.data_received(whole[:-1])
+    assert scene.held_bytes == len(whole) - 1
+    scene.client.data_received(whole[-1:])
+    assert scene.held_bytes == 0
+
+
 def test_a_login_without_headers_is_told_of_as_ever_though_it_is_not_passed_on() -> None:
     """librdkafka before 2.11.1 takes a broker without version 0 for one without SaslHandshake."""
     assert ApiKey.SASL_HANDSHAKE not in Routes(()).limits
