@@ -74,7 +74,7 @@ def follow_cluster(
     """Decodes __consumer_offsets of a live cluster into tables until a signal stops it, or with --catch-up until all is
     read; then shows the summary."""
     from kcoord.pipeline.follow_folder import check_path, check_request_unchanged, locked
-    from kcoord.pipeline.following import FollowSchedule, check_cluster, follow_locked
+    from kcoord.pipeline.following import FollowSchedule, check_cluster, follow
     from kcoord.pipeline.sources.connectors import CONNECTORS
 
     if not replaces:
@@ -87,7 +87,7 @@ def follow_cluster(
         check_cluster(cluster)
         with spark_job(options) as (spark, stages):
             stages.begin("following")
-            written = follow_locked(
+            written = follow(
                 spark,
                 cluster,
                 folder,

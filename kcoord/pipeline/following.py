@@ -34,15 +34,7 @@ from kcoord.admin.connecting.connection import Connection
 from kcoord.admin.wire.fetching import LogFetcher
 from kcoord.pipeline.decode_job import SKIP_REASONS, NotRead, Summary, rejections
 from kcoord.pipeline.decoding.row_filter import RowSelection
-from kcoord.pipeline.follow_folder import (
-    DECODED,
-    check_path,
-    clear,
-    locked,
-    overwrite_batch,
-    overwrite_with_empty,
-    prepare,
-)
+from kcoord.pipeline.follow_folder import DECODED, clear, overwrite_batch, overwrite_with_empty, prepare
 from kcoord.pipeline.schemas import REJECTED, SCANNED
 from kcoord.pipeline.sources.arrow_packing import rows_of, unpack_table
 from kcoord.pipeline.sources.connectors import PYTHON, Connector
@@ -123,43 +115,14 @@ def follow(
     on_batch: OnBatch,
     warn: Warn,
     connector: Connector = PYTHON,
-) -> WriteTotals:
-    """Streams the logs of a live cluster into the tables until SIGINT or SIGTERM, or to the end of what is there, and
-    returns what was written. It continues from the folder's checkpoint.
-
-    Call it in the main thread. Raises BadFolder, NothingToRead, ConnectionError, StreamingQueryException.
-    """
-    check_path(out)
-    check_cluster(connection)
-    with locked(out):
-        return follow_locked(
-            spark,
-            connection,
-            out,
-            wanted=wanted,
-            choice=choice,
-            schedule=schedule,
-            on_batch=on_batch,
-            warn=warn,
-            connector=connector,
-        )
-
-
-def follow_locked(
-    spark: SparkSession,
-    connection: Connection,
-    out: TablesFolder,
-    *,
-    wanted: RowSelection,
-    choice: TopicSelection,
-    schedule: FollowSchedule,
-    on_batch: OnBatch,
-    warn: Warn,
-    connector: Connector = PYTHON,
     replaces: bool = False,
 ) -> WriteTotals:
-    """Streams the logs of a live cluster into the tables as `follow` does, for a caller that holds the lock of the
-    folder. `replaces` deletes what the folder has first."""
+    """Streams the logs of a live cluster into the tables until SIGINT or SIGTERM, or to the end of what is there, and
+    returns what was written. It continues from the folder's checkpoint; `replaces` deletes what the folder has first.
+
+    Call it in the main thread and with the folder's lock held (`follow_folder.locked`). Raises BadFolder,
+    NothingToRead, ConnectionError, StreamingQueryException.
+    """
     trigger: dict[str, Any] = (
         {"availableNow": True} if schedule.stops_at_end else {"processingTime": f"{schedule.interval} seconds"}
     )

@@ -8,6 +8,7 @@ from typing import Any
 
 from kcoord.admin.connecting.connection import ConnectionOptions, resolve_connection
 from kcoord.pipeline.decoding.row_filter import RowSelection
+from kcoord.pipeline.follow_folder import locked
 from kcoord.pipeline.following import FollowSchedule, WriteTotals, follow
 from kcoord.pipeline.session import SparkConfig, open_session
 from kcoord.pipeline.sources.live_plan import TopicSelection
@@ -30,11 +31,12 @@ def main(properties: str, out: str, events: str) -> None:
         shows_spark_log=True,
     )
     connection = resolve_connection(ConnectionOptions(command_config=Path(properties)), os.environ)
-    with open_session(config) as spark:
+    tables = TablesFolder(out)
+    with locked(tables), open_session(config) as spark:
         written = follow(
             spark,
             connection,
-            TablesFolder(out),
+            tables,
             wanted=RowSelection(),
             choice=TopicSelection(),
             schedule=FollowSchedule(interval=0.1),

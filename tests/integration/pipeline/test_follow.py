@@ -22,8 +22,8 @@ from pyspark.sql import SparkSession
 
 from kcoord.admin.connecting.connection import Connection
 from kcoord.pipeline.decoding.row_filter import RowSelection
-from kcoord.pipeline.follow_folder import DECODED, prepare
-from kcoord.pipeline.following import FollowSchedule, WriteTotals, follow
+from kcoord.pipeline.follow_folder import DECODED, locked, prepare
+from kcoord.pipeline.following import FollowSchedule, OnBatch, WriteTotals, follow
 from kcoord.pipeline.schemas import TABLES
 from kcoord.pipeline.sources.live_plan import TopicSelection
 from kcoord.pipeline.tables import BadFolder, TablesFolder
@@ -134,18 +134,24 @@ def rows_in(out: Path) -> Rows:
 
 
 def follow_to_the_end(
-    spark: SparkSession, connection: Connection, out: Path, choice: TopicSelection = ONE_TOPIC
+    spark: SparkSession,
+    connection: Connection,
+    out: Path,
+    choice: TopicSelection = ONE_TOPIC,
+    on_batch: OnBatch = lambda _: None,
 ) -> WriteTotals:
-    return follow(
-        spark,
-        connection,
-        TablesFolder(str(out)),
-        wanted=RowSelection(),
-        choice=choice,
-        schedule=TO_THE_END,
-        on_batch=lambda _: None,
-        warn=lambda _: None,
-    )
+    tables = TablesFolder(str(out))
+    with locked(tables):
+        return follow(
+            spark,
+            connection,
+            tables,
+            wanted=RowSelection(),
+            choice=choice,
+            schedule=TO_THE_END,
+            on_batch=on_batch,
+            warn=lambda _: None,
+        )
 
 
 def test_killed_and_started_again_no_row_is_lost_or_there_twice_and_no_file_holds_the_password(
@@ -206,16 +212,7 @@ def test_a_micro_batch_that_is_not_written_down_as_done_is_written_again_and_is_
         raise RuntimeError("all is written but the end of it")
 
     with pytest.raises(StreamingQueryException, match="all is written but the end of it"):
-        follow(
-            spark,
-            connection,
-            TablesFolder(str(out)),
-            wanted=RowSelection(),
-            choice=ONE_TOPIC,
-            schedule=TO_THE_END,
-            on_batch=fail,
-            warn=lambda _: None,
-        )
+        follow_to_the_end(spark, connection, out, on_batch=fail)
     before = rows_in(out)["commits"]
     scene.commit("follow-later", TOPIC)
     follow_to_the_end(spark, connection, out)
