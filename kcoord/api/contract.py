@@ -19,17 +19,21 @@ Request = TypeVar("Request")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiModule:
-    """The functions by which one API is served: to_request, decide, to_response and those of the fast path. None means
-    that the API has no such function. Made by `broker_api` or `group_api`.
+    """The functions by which one API is served, and what the caches of server/fast_path need to know of it. None means
+    that the API has no such function or field. Made by `broker_api` or `group_api`.
     """
 
     to_request: Callable[..., Any]  # kio's entity, and the caller for groups, to a request without a version
     decide: Callable[..., Any] | None  # None where dispatch calls a function that only this API has
     to_response: Callable[[Any, int], object] | None  # the reply for a version, where versions differ in shape
-    per_member_field: str | None = None  # differs between the responses to the members of a group
-    prevalidate: Callable[..., Any] | None = None  # the prevalidated form of a request that was answered
-    variable_field: str | None = None  # differs when a member repeats its request
-    with_fields: Callable[[Any, Any], Any] | None = None  # the request with other values of the variable field
+    per_member_field: str | None = None
+    """The field of the response that differs between the members of a group; the others are encoded once for all."""
+    prevalidate: Callable[..., Any] | None = None
+    """Returns an object that decides repetitions of an accepted request without the checks that still hold."""
+    variable_field: str | None = None
+    """The field of the request that differs when a member repeats it, such as the offsets of a commit."""
+    with_fields: Callable[[Any, Any], Any] | None = None
+    """Returns the request with other values of the variable field."""
 
 
 def broker_api(

@@ -111,7 +111,7 @@ class GroupLog:
         return failed
 
     def superseded_in(self, index: int) -> SupersededBatches:
-        """Returns the index of the superseded batches of this partition, which compaction need not read."""
+        """Returns which batches of this partition are superseded, so that compaction need not read them."""
         return self._superseded[index]
 
     def read(self, index: int, reader: FactReader) -> Iterator[list[Fact]]:

@@ -83,7 +83,7 @@ class PendingBatch:
 
     @property
     def series(self) -> list[CommitSeries]:
-        """The series of the repeated commits in the batch."""
+        """For each member in the batch that commits the same partitions again and again, the series of its commits."""
         return [*self._series, *[record[0] for record in self._records if isinstance(record, tuple)]]
 
     def note_series(self, series: CommitSeries) -> None:
@@ -162,7 +162,7 @@ class PendingBatch:
 
 
 class SealedBatch:
-    """A batch of `__consumer_offsets` that one repeated commit of many offsets fills, so that nothing can be added."""
+    """A batch of `__consumer_offsets` that a commit of many offsets fills, so that no other commit can be added."""
 
     __slots__ = ("_at_ms", "_plain", "count", "series")
 

@@ -121,7 +121,7 @@ class Rule:
         """Whether the authorization rule is for this principal and host, or for everybody."""
         return self.principal in (principal, EVERYBODY) and self.host in (host, None)
 
-    def decides(self, operation: Operation, name: str) -> bool:
+    def covers(self, operation: Operation, name: str) -> bool:
         """Whether the authorization rule matches this operation and resource name; kind and principal are matched
         elsewhere.
         """
@@ -186,7 +186,7 @@ class Rights:
         """
         if self._super_line is not None:
             return Verdict(is_allowed=True, line=self._super_line)
-        deciding = [rule for rule in self._rules[kind] if rule.decides(operation, name)]
+        deciding = [rule for rule in self._rules[kind] if rule.covers(operation, name)]
         for rule in deciding:
             if rule.is_denial:
                 return Verdict(is_allowed=False, line=rule.line)

@@ -123,8 +123,7 @@ def _finish_replacement(folder: LogDir, names: Sequence[str]) -> None:
 
 
 def valid_end(store: Store, base_offset: int, note: Callable[[BatchHeader], None]) -> tuple[int, int]:
-    """Returns the position behind the valid batches at the beginning of a segment, in bytes, and the offset behind
-    them.
+    """Returns the position in bytes after the valid batches at the beginning of a segment, and the offset after them.
 
     `note` is called with the headers of idempotent producers' batches, and with the first one of each leader epoch.
     """

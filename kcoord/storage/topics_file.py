@@ -35,8 +35,8 @@ class BadTopicsFile(CorruptData, ValueError):
 
 @dataclass(slots=True, kw_only=True)
 class StoredState:
-    """The contents of the file of topics: the topics by id, the ids of deleted ones, and the producer id below which
-    all may have been handed out."""
+    """The contents of the file of topics: the topics by id, the ids of deleted ones, and `producer_ids`, the first
+    producer id that has certainly not been assigned to a producer."""
 
     topics: dict[UUID, StoredTopic] = field(default_factory=dict)
     deleted: set[UUID] = field(default_factory=set)

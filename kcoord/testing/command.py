@@ -54,7 +54,7 @@ class CommandProcess:
             self._process.stop()
 
     def kill(self) -> None:
-        """Kills the command by SIGKILL, as a power cut would."""
+        """Kills the command by SIGKILL: it cannot shut down cleanly."""
         if self._process:
             self._process.kill()
 

@@ -80,7 +80,7 @@ class Node:
         raise kind(f"{self.name} ended with exit code {exit_code} while it was starting\n{self.log_tail()}")
 
     def kill(self) -> None:
-        """Kills the broker process by SIGKILL, as a power cut would."""
+        """Kills the broker process by SIGKILL: it cannot shut down cleanly."""
         assert self._process, "start() comes first"
         self._process.kill()
         self._process.wait()

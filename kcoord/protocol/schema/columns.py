@@ -48,7 +48,8 @@ def columnar_reader(
 
 
 class ColumnarRows:
-    """An array of rows, stored as columns."""
+    """The value of an array field of a message, such as the partitions of an OffsetFetch response, with a list for each
+    field of its elements: no object per element is needed. Iterating over it makes the elements, one by one."""
 
     __slots__ = ("_row", "columns")
 

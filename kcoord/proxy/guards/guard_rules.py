@@ -152,7 +152,7 @@ def parse_rule(text: str) -> Rule:
 
 
 def parse_size(text: str) -> SizeLimit:
-    """Parses a limit of members, N[:REGEX]. Raises BadRule."""
+    """Parses a limit of the members of groups, N[:REGEX]; the pattern selects groups by id. Raises BadRule."""
     number, colon, regex = text.partition(":")
     return SizeLimit(
         members=_positive(number, text, "100 or 20:team-.*"), pattern=_pattern(regex, text) if colon else None

@@ -40,7 +40,8 @@ class Claim(NamedTuple):
 
 
 class Claims(NamedTuple):
-    """The claims to the journal that were found in a range of offsets."""
+    """The result of a scan of the journal, the topic in which this proxy's groups are stored: the records by which
+    proxies claim to be its only writer."""
 
     found: Sequence[Claim]
     read_to: int

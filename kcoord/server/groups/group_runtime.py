@@ -92,8 +92,8 @@ class GroupRuntime:
         return prevalidate(self._coordinators[node_id], request, reply)
 
     def commit_appender(self, partitions: CommitPartitions) -> "RepeatedCommitAppender":
-        """Returns an appender for prevalidated commits to these topic partitions, which handles failures as `decide`
-        does."""
+        """Returns what appends the records of a member that commits the same partitions again and again: what their
+        records have in common is encoded once. A failed append unloads the groups, as in `decide`."""
         return RepeatedCommitAppender(self._log.appender(partitions), self._could_not_append)
 
     def take_replies(self) -> list[tuple[Ticket, Reply]]:

@@ -27,8 +27,8 @@ class Exported:
     what is not in them.
 
     `refused` are groups that could not be read, `missing` those that do not exist. `notes` name groups without offsets,
-    and logs and records that are not in the lines: every offset is. Of the notes, `gaps` are what the cluster has and
-    could not be read; a deleted topic is none.
+    and logs and records that could not be added to a line (its offset is in it nevertheless). `gaps` are the notes
+    about data that exists but could not be read; deleted topics do not count.
     """
 
     lines: tuple[OffsetLine, ...]

@@ -61,8 +61,9 @@ def member_causes(came: Column, went: Column) -> Column:
 def with_other_causes(
     causes: Column, *, subscription_changed: Column, partitions_changed: Column, handed_over: Column
 ) -> Column:
-    """Returns the column `causes` with the causes that do not follow from members added. Of these "handed over",
-    "partitions changed" and "unknown" apply only if there is no other cause."""
+    """Adds to the column `causes` the causes other than members who joined, left or returned. "Handed over" (another
+    broker became the coordinator) and "partitions changed" are added only if there is no other cause, and "unknown" if
+    there is none at all."""
     known = f.concat(causes, f.when(subscription_changed, _texts(SUBSCRIPTION_CHANGED)).otherwise(_texts()))
     return (
         f.when(f.size(known) > 0, known)

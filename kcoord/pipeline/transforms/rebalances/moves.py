@@ -9,8 +9,8 @@ from kcoord.pipeline.transforms.ownership_spans import classic_partitions, moder
 
 def moves(generations: DataFrame, group_events: DataFrame, names: DataFrame) -> DataFrame:
     """Returns a row for each rebalance (by `group` and `change_offset`, the record that began it) with counts of
-    partitions: `moved` to another owner than the last one they had, `regained` by any after they had none, `fresh` with
-    their first owner, `lost`. A static member is the same owner when it comes back.
+    partitions: `moved` to another owner than the last one they had, `regained` (assigned after a time without an
+    owner), `fresh` with their first owner, `lost`. A static member is the same owner when it comes back.
 
     A cooperative rebalance takes a partition away in one generation and gives it in the next: it moves in the second.
     """
