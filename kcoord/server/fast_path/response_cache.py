@@ -149,8 +149,8 @@ class CachedCommitFrame(CachedResponseFrame):
 
 
 def add_frame(frames: dict[bytes, CachedFrame], frame: CachedFrame) -> None:
-    """Adds a request frame, and what answers its repetitions, to the cache of a connection. It replaces the one with the
-    same head, which is the frame's length, API key and version."""
+    """Adds a request frame, and what answers its repetitions, to the cache of a connection. It replaces the one that
+    has the same head, which is the frame's length, API key and version."""
     if len(frames) >= _MAX_FRAMES:
         frames.clear()
     frames[frame.head] = frame
