@@ -65,10 +65,10 @@ def add(ctx: click.Context, name: str, replaces: bool) -> None:
     echo_err(f"context {name}: {_format_brokers(added)}")
 
 
-@context.command("use", short_help="Choose the context that counts where nothing else is said.")
+@context.command("use", short_help="Choose the context that is used by default.")
 @click.argument("name", shell_complete=complete_contexts)
 def use(name: str) -> None:
-    """Choose the context that counts where nothing else is said.
+    """Choose the context that is used by default.
 
     \b
     kcoord context use prod

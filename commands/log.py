@@ -61,7 +61,7 @@ def dump(
     kcoord log dump data/__consumer_offsets-7 -o jsonl | jq 'select(.isTransactional)'
 
     It shows what kafka-dump-log shows, with --offsets what that shows with --offsets-decoder. A segment that is torn or
-    corrupt is read as far as possible; what is wrong is told, and the exit code is 1.
+    corrupt is read as far as possible; then the error is printed, and the exit code is 1.
     """
     wanted = DumpFilter(first=first, last=last, records=not only_batches, as_offsets=as_offsets)
     segments = [segment for path in paths for segment in _segments(path)]

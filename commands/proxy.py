@@ -51,14 +51,14 @@ _MAX_IDS_PER_RANGE: Final = 1000
     "--port-base",
     type=click.IntRange(0, _LAST_PORT),
     metavar="PORT",
-    help="The port of broker 0; broker 7 has this + 7. Unless said, the one behind --listen's. 0: free ports.",
+    help="The port of broker 0; broker 7 has this + 7. By default the one after --listen's. 0: free ports.",
 )
 @click.option(
     "--broker-ids",
     metavar="IDS",
     help="Have the ports of these brokers from the start, such as 1-3,7. For clients that log in at the brokers.",
 )
-@click.option("--advertise", metavar="HOST", help="The host that clients are told, if it is another.")
+@click.option("--advertise", metavar="HOST", help="The host in Metadata answers, if clients reach it by another.")
 @click.option(
     "--sni",
     metavar="DOMAIN",

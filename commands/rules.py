@@ -35,7 +35,7 @@ def rules() -> None:
 )
 @click.option("--principal", metavar="User:NAME", help="Who asks.")
 @click.option("--host", default="127.0.0.1", show_default=True, metavar="ADDRESS", help="Where from.")
-@click.option("--operation", metavar="OPERATION", help="What is asked for, such as read; all of them if not said.")
+@click.option("--operation", metavar="OPERATION", help="The operation, such as read; all of them by default.")
 @click.option("--topic", metavar="NAME", help="Of which topic.")
 @click.option("--group", metavar="NAME", help="Of which group.")
 @click.option("--cluster", is_flag=True, help="Of the cluster.")

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.option("--listen", default="127.0.0.1:9092", show_default=True, metavar="HOST:PORT", help="Port 0: free ports.")
-@click.option("--advertise", metavar="HOST", help="The host that clients are told, if it is another.")
+@click.option("--advertise", metavar="HOST", help="The host in Metadata answers, if clients reach it by another.")
 @click.option("--brokers", default=1, show_default=True, type=click.IntRange(1, 100), help="On consecutive ports.")
 @click.option(
     "--data-dir",

@@ -98,7 +98,7 @@ def doctor(
     needed for lag that grows, commits that stand still, rebalances that do not end or come too often, and static
     members that go missing.
 
-    The worst comes first. What many groups have is told once, with some of their names; --unfolded tells each.
+    The worst comes first. What many groups have is shown once, with some of their names; --unfolded shows each.
 
     Exit 0 if nothing is as bad as --fail-on says, else 1; also 1 if something could not be examined, unless --fail-on
     never. docs/doctor.md explains each finding by its code.

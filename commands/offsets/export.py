@@ -32,7 +32,7 @@ class PartialExport(RemoteFailure, RuntimeError):
     "--file",
     "path",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Where to; stdout if not said or -.",
+    help="The file to write; stdout by default, or if it is -.",
 )
 @click.option("--force", "overwrites", is_flag=True, help="Write over a file that is there, if all can be read.")
 @click.option(
@@ -47,7 +47,7 @@ class PartialExport(RemoteFailure, RuntimeError):
     "--time/--no-time",
     "with_records",
     default=True,
-    help="Read the record at each offset: its time and checksum, by which an import elsewhere compares. Or don't.",
+    help="Read the record at each offset, for its time and checksum: an import compares them. Or leave them out.",
 )
 @connection_options
 @click.pass_context
@@ -61,8 +61,8 @@ def export_offsets(
     kcoord offsets export --all-groups | grep '"topic": "orders"'
     kcoord offsets export payments --format csv -f payments.csv
 
-    The exit code is 0 if every offset is written. Groups that have none, share groups and those that are deleted
-    meanwhile are told of, and are a failure only if they were named.
+    The exit code is 0 if every offset is written. Groups without offsets, share groups and groups that are deleted
+    meanwhile are reported, and are a failure only if they were named.
 
     CSV of one group that was named has three columns: topic, partition, offset; otherwise the group is the first of
     four. JSON lines are described in docs/offsets-files.md.

@@ -61,10 +61,10 @@ def import_offsets(
     kcoord offsets import prod.jsonl --context staging --ignore-topic-ids
 
     A file that is wrong in any line is refused, and the line is named. Leader epochs are kept only for the very same
-    topic. Into another topic or cluster, the record at each offset is compared with the one that the file tells of. A
-    group is refused as a whole if a record differs or cannot be compared, if an offset is outside a log, or if the
-    group had members at the export; each --accept option takes one of these risks. Of a file that tells nothing of
-    records, such as CSV, none are compared, which is said. docs/offsets.md has a table of it.
+    topic. Into another topic or cluster, the record at each offset is compared with what the file has of it. A group is
+    refused as a whole if a record differs or cannot be compared, if an offset is outside a log, or if the group had
+    members at the export; each --accept option takes one of these risks. If a file has nothing of the records, such as
+    CSV, none are compared, and a warning says so. docs/offsets.md has a table.
     """
     lines = read_offsets(read_text(path), str(path), group=groups[0] if len(groups) == 1 else None)
     listed = offsets_by_group(rename_groups(only_groups(lines, groups) if groups else lines, renames))

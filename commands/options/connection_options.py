@@ -90,7 +90,7 @@ REQUEST_TIMEOUT: Final = shared_option(
     "--request-timeout",
     type=click.FloatRange(min=0, min_open=True),
     metavar="SECONDS",
-    help="How long to wait for a broker; 30 if not said.",
+    help="How long to wait for a broker; 30 by default.",
 )
 
 connection_options = shared_options(BOOTSTRAP, COMMAND_CONFIG, PAIRS, CONTEXT, REQUEST_TIMEOUT)

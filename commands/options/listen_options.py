@@ -19,7 +19,7 @@ def advertised_host(host: str, advertise: str | None) -> str | None:
     advertised = (advertise or host).strip("[]")
     if advertised in ("0.0.0.0", "::"):  # noqa: S104 - it is refused
         raise click.UsageError(
-            f"clients cannot connect to {advertised!r}: say what they are to be told by --advertise HOST"
+            f"clients cannot connect to {advertised!r}: give a host that they can reach by --advertise HOST"
         )
     if advertised.count(":") == 1:
         raise click.BadParameter(

@@ -83,18 +83,18 @@ _OPTIONS = (
         show_default=True,
         help="local: keep groups here, or in a compacted topic of the cluster, for a proxy on any machine to go on.",
     ),
-    click.option("--journal-topic", metavar="NAME", help="With --journal kafka; __kcoord_offsets if not said."),
+    click.option("--journal-topic", metavar="NAME", help="With --journal kafka; __kcoord_offsets by default."),
     click.option(
         "--journal-partitions",
         type=click.IntRange(1, 1000),
         metavar="N",
-        help="Of a topic that is not there yet; 8 if not said.",
+        help="Of a topic that does not exist yet; 8 by default.",
     ),
     click.option(
         "--journal-replication",
         type=click.IntRange(1, 100),
         metavar="N",
-        help="Of a topic that is not there yet; the cluster's default if not said.",
+        help="Of a topic that does not exist yet; the cluster's default otherwise.",
     ),
     click.option(
         "--seed",

@@ -22,7 +22,7 @@ def metrics_options(command: Callable[..., Any]) -> Callable[..., Any]:
         "--metrics",
         metavar="[HOST:]PORT",
         callback=_parse_endpoint,
-        help="Tell Prometheus what happens, at http://HOST:PORT/metrics; also /healthz and /readyz.",
+        help="Serve metrics for Prometheus at http://HOST:PORT/metrics; also /healthz and /readyz.",
     )(command)
 
 

@@ -19,7 +19,7 @@ def rules_options(command: Callable[..., Any]) -> Callable[..., Any]:
         "--rules",
         metavar="FILE",
         type=click.Path(exists=True, dir_okay=False, path_type=Path),
-        help="Who may do what, as ACLs say it in Kafka; what no rule allows is denied. Changes are taken up.",
+        help="A file with rules like Kafka's ACLs; what no rule allows is denied. It is read again when it changes.",
     )(command)
 
 

@@ -38,7 +38,7 @@ output_options = shared_options(
         "--output",
         "format",
         type=click.Choice(FORMATS),
-        help="How it is shown; table if not said. json and yaml are documents, csv has every column.",
+        help="The format; table by default. json and yaml are documents, csv has every column.",
     ),
     shared_option("--no-headers", is_flag=True, default=None, help="Rows only, in tables and CSV."),
     shared_option("--no-color", is_flag=True, default=None, help="No colors; NO_COLOR=1 says it too."),
