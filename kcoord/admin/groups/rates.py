@@ -30,7 +30,8 @@ UNKNOWN_RATE: Final = Rate(consumed=None, produced=None)
 
 
 def partition_rates(snapshots: Iterable[Snapshot], group: str) -> dict[TopicPartition, Rate]:
-    """Returns the rates of each partition of a group, computed over these snapshots, the oldest first."""
+    """Returns how fast a group consumes each partition and how fast it is written, in records per second, computed over
+    these snapshots, the oldest first."""
     sums: dict[TopicPartition, _Progress] = {}
     for before, after in pairwise(snapshot for snapshot in snapshots if group in snapshot.groups):
         earlier = {seen.tp: seen for seen in before.groups[group].partitions}

@@ -20,7 +20,8 @@ LOOKBACK_OFFSETS: Final = 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Marks:
-    """The marks of the records next to some positions: the next record and the record before, by position; a position
+    """The records next to some offsets, each as a mark by which it is recognised in another log: its offset, time and
+    checksum. `next` has the next record by position (partition and offset), `last` the record before; a position
     without one is missing.
 
     Nothing is known of the partitions in `unreadable`; `refused` says why.

@@ -107,13 +107,14 @@ class FrameScanner:
         self._needed_bytes = needed_bytes
 
     def cut(self) -> bytes | memoryview:
-        """Cuts the frame that was taken last out of the run, and returns the run before it."""
+        """Cuts the frame that was taken last out of the bytes that are forwarded, and returns those before it."""
         run = self._slice(self._run_start, self._frame_start)
         self._run_start = self.position
         return run
 
     def finish(self) -> bytes | memoryview:
-        """Ends the scan of a chunk: returns the last run and holds the bytes that were neither passed nor taken."""
+        """Ends the scan of a chunk. Returns the bytes of it that are to be forwarded and were not returned yet; holds
+        those of a frame that is needed whole and has not wholly arrived."""
         end = len(self.chunk)
         run = self._slice(self._run_start, min(self.position, end))
         if self._is_closed:

@@ -9,12 +9,13 @@ from kcoord.proxy.rewriting.fetch_scanner import FetchScanner
 
 
 class StreamedAnswer:
-    """One answer, from its length prefix on. Each chunk that has a part of it goes through `take`."""
+    """One broker's answer that is forwarded while it arrives. Each received chunk that has a part of it goes through
+    `take`; what names brokers at its end, its tail, is held back so that it can be rewritten."""
 
     __slots__ = ("_prefix_bytes", "_scanner", "_tail", "remaining")
 
     def __init__(self, length: int, scanner: FetchScanner | None = None) -> None:
-        """Begins an answer of a length without the prefix; with a scanner its tail is held."""
+        """Begins an answer of this length, its prefix not counted. With a scanner its tail is held back."""
         self.remaining = LENGTH_BYTES + length
         self._prefix_bytes = LENGTH_BYTES
         self._scanner = scanner
@@ -22,13 +23,15 @@ class StreamedAnswer:
 
     @property
     def holds_tail(self) -> bool:
-        """Whether the tail has begun, so that no further byte is to be forwarded as it is."""
+        """Whether the tail of the answer, which may name brokers, has begun: no further byte is forwarded as it is."""
         return self._tail is not None
 
     def take(self, chunk: bytes, position: int) -> tuple[int, int]:
-        """Takes the part of the answer that begins at `position`; the first one has the whole length prefix.
+        """Takes the part of the answer that begins at this position of the chunk; the first part has the whole length
+        prefix.
 
-        Returns the end of the bytes to forward and, behind held bytes, the end of the part. Raises CorruptMessage.
+        Returns two positions in the chunk: where the bytes end that may be forwarded now, and where the part ends. The
+        bytes between them are held back. Raises CorruptMessage.
         """
         end = min(position + self.remaining, len(chunk))
         forwarded_end = position if self._tail is not None else end
@@ -47,7 +50,8 @@ class StreamedAnswer:
         return forwarded_end, end
 
     def finish(self) -> bytes | None:
-        """Returns the tail that was held, once nothing remains. Raises CorruptMessage if it never began."""
+        """Returns the tail that was held back, for it to be rewritten, when the whole answer has arrived; None if
+        nothing was. Raises CorruptMessage if the answer ended before its tail."""
         if self._scanner:
             raise CorruptMessage("a Fetch answer that ends too early")
         return None if self._tail is None else bytes(self._tail)
