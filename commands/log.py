@@ -20,7 +20,7 @@ FORMAT: Final = {"kcoord": "log-dump/v1"}
 
 @click.group()
 def log() -> None:
-    """What is in the files of a log: a broker's, or those of kcoord serve.
+    """Read the files of a log: a broker's, or those of kcoord serve.
 
     \b
     kcoord log dump data/__consumer_offsets-7

@@ -23,7 +23,7 @@ _verbs: Final = {
     "context": Verb("context", "context", "Named clusters: where they are and how to log in."),
     "demo": Verb("demo", "demo", "The tour: three stories on embedded clusters."),
     "groups": Verb("groups.command", "groups", "Groups of a live cluster: list, describe, lag, watch, doctor, delete."),
-    "log": Verb("log", "log", "What is in the files of a log: batches, records, groups and their offsets."),
+    "log": Verb("log", "log", "Read the files of a log: batches, records, groups and their offsets."),
     "offsets": Verb(
         "offsets.command", "offsets", "Offsets of groups: reset, delete, export, import, compare, take back."
     ),

@@ -54,7 +54,7 @@ class Terminal:
     def __init__(
         self, *arguments: str, columns: int = 80, rows: int = 24, has_keyboard: bool = True, piped: bool = False
     ) -> None:
-        """With `piped`, stdout goes elsewhere, and the terminal shows stderr."""
+        """Starts the command in a new terminal; `piped` sends stdout elsewhere, so that it shows stderr alone."""
         self._keyboard, self._screen = pty.openpty()
         fcntl.ioctl(self._screen, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
         self._mode = termios.tcgetattr(self._screen)

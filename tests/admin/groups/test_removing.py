@@ -36,6 +36,6 @@ def test_a_group_without_members_has_none_to_remove() -> None:
 
 
 def test_a_static_member_leaves_under_both_its_names() -> None:
-    """With the instance id alone, a member that has rejoined meanwhile would be removed."""
+    """The instance id alone would also remove a member that has rejoined meanwhile."""
     assert member_to_remove(STATIC) == MemberToRemove(member_id="b-id", instance_id="worker-1")
     assert member_to_remove(DYNAMIC) == MemberToRemove(member_id="a-id")

@@ -40,7 +40,7 @@ def mirrored(
 def test_a_target_that_lacks_the_first_records_is_refused(
     mirrored: MirroredScene, transfer: str, options: tuple[str, ...]
 ) -> None:
-    """Of 300 records 200 are read; the target has the last 200: at its end nothing would seem to be unread."""
+    """The group has read 200 of 300 records, and the target has the last 200: at its end nothing would seem unread."""
     mirrored.make_topics(partitions=3)
     for partition in range(3):
         mirrored.write(mirrored.source, range(300), partition=partition)
