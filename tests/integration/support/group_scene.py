@@ -16,7 +16,7 @@ from tests.integration.support.group_writer import Writer
 
 T = TypeVar("T")
 
-WAIT = 60.0
+WAIT = 120.0  # a deadline, not a duration: three clients start on two cores that others may take, too
 WATCH_INTERVAL = 0.03
 # Longer than any wait of a test: a member that is removed earlier was not removed because its session expired.
 LONG = 180_000
