@@ -10,8 +10,8 @@ from kcoord.protocol.codec import MAX_REQUEST_ELEMENTS, encode_request, request_
 from kcoord.protocol.headers import RequestHeader
 from kcoord.protocol.varint import uvarint
 from tests.hostile.conftest import Serve
-from tests.support.hostile.procs import MIB
 from tests.support.hostile.scene import PATIENCE, Scene, request_frame
+from tests.support.procs import MIB
 
 
 def test_more_elements_than_a_body_may_hold_close_the_connection(scene: Scene) -> None:

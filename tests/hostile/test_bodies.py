@@ -7,8 +7,8 @@ from kcoord.api_keys import ApiKey
 from kcoord.protocol.codec import codec, decode_request
 from tests.hostile.bodies import APIS, sample, versions, with_lying_lengths, with_nulls
 from tests.hostile.layout import lay_out
-from tests.support.hostile.procs import MIB
 from tests.support.hostile.scene import Scene, request_frame
+from tests.support.procs import MIB
 
 each_api = pytest.mark.parametrize("api", APIS, ids=[api.name for api in APIS])
 

@@ -12,7 +12,6 @@ from kcoord.api_keys import ApiKey
 from kcoord.protocol.codec import decode_response
 from tests.hostile.conftest import Serve
 from tests.support.hostile.batches import fetch_frame, good_batch, produce
-from tests.support.hostile.procs import MIB
 from tests.support.hostile.scene import (
     Scene,
     is_closed,
@@ -20,6 +19,7 @@ from tests.support.hostile.scene import (
     request_frame,
     wait_until,
 )
+from tests.support.procs import MIB
 
 MANY = 10_000
 HELLO = request_frame(ApiKey.API_VERSIONS, 0, b"")

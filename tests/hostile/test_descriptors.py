@@ -17,7 +17,7 @@ from kcoord.server.listener.descriptors import connection_capacity
 from kcoord.testing.embedded import EmbeddedCluster, serve_command
 from kcoord.testing.process import CapturedProcess
 from kcoord.testing.proxy import proxy_command
-from tests.support.hostile import procs
+from tests.support import procs
 from tests.support.hostile.scene import FAULTS, PATIENCE, request_frame, wait_until
 
 LIMIT: Final = 160

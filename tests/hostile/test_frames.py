@@ -8,8 +8,8 @@ from kcoord.api_keys import ApiKey
 from kcoord.protocol.codec import decode_response
 from kcoord.protocol.frames import framed
 from tests.hostile.conftest import Serve
-from tests.support.hostile.procs import MIB
 from tests.support.hostile.scene import Scene, is_closed, receive_frame, request_frame
+from tests.support.procs import MIB
 
 GOOD = request_frame(ApiKey.METADATA, 12, b"\x01\x01\x00\x00")
 DEFAULT_LIMIT = 100 * MIB

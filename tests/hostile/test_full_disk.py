@@ -11,10 +11,10 @@ from kcoord.errors import ErrorCode
 from kcoord.protocol.codec import decode_response
 from kcoord.protocol.records.record import Record, write_batch
 from tests.hostile.conftest import Serve
-from tests.support.hostile import procs
+from tests.support import procs
 from tests.support.hostile.batches import fetch_frame, good_batch, now_ms, produce
-from tests.support.hostile.procs import MIB
 from tests.support.hostile.scene import Scene, wait_until
+from tests.support.procs import MIB
 
 BATCH_SIZE = 100_000
 

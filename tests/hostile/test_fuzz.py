@@ -15,8 +15,8 @@ from kcoord.api_keys import ApiKey
 from tests.hostile.conftest import Serve
 from tests.hostile.fuzzing import Outcome
 from tests.hostile.mutations import TOPIC
-from tests.support.hostile.procs import MIB
 from tests.support.hostile.scene import Scene, wait_until
+from tests.support.procs import MIB
 
 FRAMES = int(os.environ.get("KCOORD_TEST_FRAMES", "20000"))
 SEED = int(os.environ.get("KCOORD_TEST_SEED") or SystemRandom().randrange(2**31))

@@ -1,7 +1,5 @@
 """A server or a proxy that is stopped for longer than its members' sessions, and continued."""
 
-import os
-import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -21,6 +19,7 @@ from kcoord.testing.proxy import ProxyProcess
 from tests.hostile.conftest import Serve
 from tests.support.certificates import authority, signed
 from tests.support.hostile.scene import Scene, wait_until
+from tests.support.procs import stopped
 
 MEMBERS = 20
 SESSION_MS = 1_000
@@ -87,12 +86,9 @@ def _join(group_id: str) -> dict[str, Any]:
 
 def pause(scene: Scene, meanwhile: Callable[[], None]) -> None:
     """Stops the process for longer than a session, calls `meanwhile`, and continues it."""
-    os.kill(scene.pid, signal.SIGSTOP)
-    try:
+    with stopped(scene.pid):
         meanwhile()
         time.sleep(PAUSE)  # The server's clock is the system's.
-    finally:
-        os.kill(scene.pid, signal.SIGCONT)
 
 
 @pytest.fixture

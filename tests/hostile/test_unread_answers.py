@@ -9,8 +9,8 @@ import pytest
 from kcoord.api_keys import ApiKey
 from tests.hostile.conftest import Serve
 from tests.support.hostile.batches import fetch_frame, good_batch, produce
-from tests.support.hostile.procs import MIB
 from tests.support.hostile.scene import Scene, receive_frame, request_frame
+from tests.support.procs import MIB
 
 METADATA_OF_ALL = request_frame(ApiKey.METADATA, 12, b"\x00\x01\x00\x00")
 

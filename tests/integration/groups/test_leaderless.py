@@ -4,8 +4,6 @@ The request timeout is longer than any test may take: a command that waited for 
 """
 
 import json
-import os
-import signal
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -18,6 +16,7 @@ from kcoord.errors import ErrorCode
 from kcoord.testing.cluster import Cluster
 from tests.support.admin.fake_cluster import LiveFixture
 from tests.support.admin.offsets_scene import Run, kcoord
+from tests.support.procs import stopped
 
 from ...support.admin.group_kinds import LONG, until
 
@@ -61,11 +60,8 @@ def run(kafka: Cluster, *arguments: str) -> Run:
 def test_a_stopped_broker_is_named_and_the_others_answer(kafka: Cluster) -> None:
     pid = next(broker.pid for broker in kafka.brokers if broker.node == 3)
     assert pid is not None
-    os.kill(pid, signal.SIGSTOP)
-    try:
+    with stopped(pid):
         listed = run(kafka, "groups", "list", "--names")
-    finally:
-        os.kill(pid, signal.SIGCONT)
     assert listed.exit_code == 1
     assert "broker 3: " in listed.stderr
 

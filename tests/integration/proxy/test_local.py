@@ -5,10 +5,8 @@ its journal; here are the real journal, real clients and real processes.
 """
 
 import asyncio
-import os
 import queue
 import secrets
-import signal
 import subprocess
 import sys
 import time
@@ -46,6 +44,7 @@ from tests.support.guest import (
     member_fields,
     offsets_of,
 )
+from tests.support.procs import stopped
 
 T = TypeVar("T")
 
@@ -184,11 +183,8 @@ def test_during_an_outage_commits_are_refused_for_now_and_what_was_acknowledged_
             guest = Guest(coordination)
             await commit_until_done(guest, topic, 1)
             member_id, generation = await join_alone(Guest(coordination), f"{topic}-members")
-            os.kill(pid, signal.SIGSTOP)
-            try:
+            with stopped(pid):
                 assert await commit(guest, topic, 2) == LOADING, "it could not be kept, and nobody is told that it was"
-            finally:
-                os.kill(pid, signal.SIGCONT)
             await commit_until_done(guest, topic, 3)
             assert await offsets_of(guest, topic) == {(topic, 0): (3, 5, "")}
         async with LocalCoordination(setup) as elsewhere:

@@ -16,7 +16,7 @@ from kcoord.protocol.frames import framed
 from kcoord.protocol.headers import RequestHeader, write_request_header
 from kcoord.testing.embedded import EmbeddedCluster
 from kcoord.testing.proxy import ProxyProcess
-from tests.support.hostile import procs
+from tests.support import procs
 
 PATIENCE = 60.0  # For what happens at once on an idle machine; a busy one may be slow.
 FAULTS = re.compile(r"(?:.* ERROR .*|Traceback.*)\n(?:(?!\d{4}-).*\n?)*")  # A line and those that belong to it.

@@ -1,9 +1,37 @@
-"""The memory and the open files of a process, as Linux shows them."""
+"""A process as Linux shows it, its memory and its open files; and one that is stopped for a while."""
 
 import contextlib
+import os
+import signal
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
 MIB = 1 << 20
+
+
+_STOP_TIMEOUT = 30.0
+
+
+@contextlib.contextmanager
+def stopped(pid: int) -> Iterator[None]:
+    """Stops a process by SIGSTOP, and continues it at the end. All its threads have stopped when this yields: on
+    a busy machine that takes a while after the signal."""
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        deadline = time.monotonic() + _STOP_TIMEOUT
+        while not all(state == "T" for state in _thread_states(pid)):
+            assert time.monotonic() < deadline, f"process {pid} does not stop"
+            time.sleep(0.001)
+        yield
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+
+def _thread_states(pid: int) -> Iterator[str]:
+    for thread in Path(f"/proc/{pid}/task").iterdir():
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            yield (thread / "stat").read_text().rpartition(")")[2].split()[0]
 
 
 def resident_bytes(pid: int) -> int:
