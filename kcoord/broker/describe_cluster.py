@@ -7,6 +7,7 @@ from functools import lru_cache
 from kcoord.broker.cluster import OFFSETS_TOPIC, Cluster, Node, RequestContext
 from kcoord.broker.metadata import CLUSTER_OPERATIONS, OPERATIONS_NOT_ASKED_FOR, MetadataBroker, metadata_brokers
 from kcoord.errors import ErrorCode
+from kcoord.java_hashing import string_hash
 
 
 class EndpointType(IntEnum):
@@ -134,9 +135,6 @@ def offsets_partition(group_id: str, partitions: int) -> int:
     """Returns the number of a group's partition of __consumer_offsets, as Kafka does
     (GroupMetadataManager.partitionFor): the absolute value of the id's Java hash, modulo `partitions`.
     """
-    hashed = 0
-    encoded = group_id.encode("utf-16-be")
-    for unit in range(0, len(encoded), 2):
-        hashed = (31 * hashed + int.from_bytes(encoded[unit : unit + 2])) & 0xFFFFFFFF
+    hashed = string_hash(group_id)
     signed = hashed - (1 << 32) if hashed >= 1 << 31 else hashed
     return 0 if signed == -(2**31) else abs(signed) % partitions
