@@ -1,8 +1,18 @@
-"""Assignors: pure functions from subscriptions to the partitions of each member.
+"""Which member of a group gets which partitions: Kafka's assignors, as pure functions, and a laboratory around them.
 
-| file   | contains                                                                                 |
-|--------|------------------------------------------------------------------------------------------|
-| plan   | the types: subscribers, partition counts, plans                                          |
-| range  | assigns each topic by itself, in adjacent partitions: Kafka's default                    |
-| sticky | assigns all topics together, as evenly as the subscriptions allow, moving few partitions |
+plan                    subscribers, topics, plans
+subscriptions           what an assignor reads from the bytes of a subscription
+strategies              the table of strategies, by the names that members vote for
+
+range, round_robin      Kafka's client-side assignors that know no past
+sticky                  Kafka's sticky assignor: claims (who owns what by their own account), then sticky_same_topics or
+                        sticky_mixed_topics; sticky_racks
+cooperative             the cooperative sticky assignor: sticky, without what another member must give up first
+racks                   when racks are considered (KIP-881)
+server_range, uniform   the assignors of Kafka's group coordinator (KIP-848): uniform_mixed_topics, server_side
+
+comparison              what a strategy makes of a group: balance, moves, pauses
+
+Where a choice is free, Kafka's code takes the order in which a Java HashMap has its keys. kcoord.java_hashing computes
+that order, so that the plans here are exactly Kafka's.
 """

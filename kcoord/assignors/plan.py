@@ -1,32 +1,97 @@
-"""The types of the assignors."""
+"""The types of the assignors: subscribers, partitions by topic, plans."""
 
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TypeAlias
+from uuid import UUID
+
+from kcoord.exceptions import InvalidInput
+from kcoord.java_hashing import string_order
 
 Partition: TypeAlias = tuple[str, int]
-Plan: TypeAlias = dict[str, tuple[Partition, ...]]  # by member id; members without partitions are included
-PartitionCounts: TypeAlias = Mapping[str, int]  # by topic; a missing topic does not exist
+TopicPartitions: TypeAlias = Mapping[str, Sequence[int]]  # by topic, as the consumer protocol has them on the wire
+MemberPlan: TypeAlias = dict[str, Sequence[int]]  # by topic; topics without partitions are left out
+Plan: TypeAlias = dict[str, MemberPlan]  # by member id; members without partitions are included
+
+
+class AssignorFailed(InvalidInput):
+    """Raised where Kafka's assignor throws an exception, so that the leader's consumer fails."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Topics:
+    """What an assignor knows of the topics of a cluster, by name: how many partitions each has, the racks of all
+    replicas of each partition, and the topics' ids. A topic without a count does not exist; racks and ids may be
+    missing."""
+
+    counts: Mapping[str, int]
+    racks: Mapping[str, Sequence[Collection[str]]] = field(default_factory=dict)
+    ids: Mapping[str, UUID] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subscriber:
-    """A member of a group as input of an assignor: its subscription, and `owned`, the partitions that it has now."""
+    """A member of a group as an assignor sees it: its subscribed topics, and the partitions that it has now.
+
+    `generation` is that of the rebalance that assigned `owned`, or None if the member does not send it. A sticky
+    assignor reads both from its user data, and then `field_generation` is the one of the subscription beside it.
+    """
 
     member_id: str
     topics: Collection[str]
     instance_id: str | None = None
-    owned: Collection[Partition] = ()
+    owned: TopicPartitions = field(default_factory=dict)
+    generation: int | None = None
+    field_generation: int | None = None
+    rack: str | None = None
 
 
-def shares(plan: Mapping[str, Collection[Partition]]) -> list[int]:
+def distinct(subscribers: Iterable[Subscriber]) -> list[Subscriber]:
+    """Returns one subscriber for each member id: of several the last one, at the position of the first one."""
+    return list({each.member_id: each for each in subscribers}.values())
+
+
+def in_member_order(subscribers: Iterable[Subscriber]) -> list[Subscriber]:
+    """Returns the subscribers as Kafka sorts members: static ones by instance id, then the others by member id."""
+    return sorted(subscribers, key=_member_order)
+
+
+def _member_order(each: Subscriber) -> tuple[bool, bytes]:
+    return each.instance_id is None, string_order(each.member_id if each.instance_id is None else each.instance_id)
+
+
+def subscribed_counts(subscribers: Iterable[Subscriber], topics: Topics) -> dict[str, int]:
+    """Returns the number of partitions of each subscribed topic that exists and has any."""
+    subscribed = dict.fromkeys(topic for each in subscribers for topic in each.topics)
+    return {topic: count for topic in subscribed if (count := topics.counts.get(topic, 0)) > 0}
+
+
+def group_by_topic(partitions: Iterable[Partition]) -> MemberPlan:
+    """Returns the partitions by topic, in their order."""
+    by_topic: dict[str, list[int]] = {}
+    for topic, partition in partitions:
+        by_topic.setdefault(topic, []).append(partition)
+    return {**by_topic}
+
+
+def list_partitions(by_topic: TopicPartitions) -> Iterator[Partition]:
+    """Yields each partition as a pair of topic and number."""
+    return ((topic, partition) for topic, partitions in by_topic.items() for partition in partitions)
+
+
+def count_partitions(by_topic: TopicPartitions) -> int:
+    """Counts the partitions of all topics."""
+    return sum(map(len, by_topic.values()))
+
+
+def shares(plan: Mapping[str, TopicPartitions]) -> list[int]:
     """Returns how many partitions each member gets by an assignment plan, the largest number first."""
-    return sorted((len(partitions) for partitions in plan.values()), reverse=True)
+    return sorted(map(count_partitions, plan.values()), reverse=True)
 
 
-def spread(plan: Mapping[str, Collection[Partition]]) -> int:
+def spread(plan: Mapping[str, TopicPartitions]) -> int:
     """Returns how uneven an assignment plan is: the difference between the largest and the smallest number of
     partitions of a member.
     """
-    counts = shares(plan)
-    return counts[0] - counts[-1] if counts else 0
+    sizes = shares(plan)
+    return sizes[0] - sizes[-1] if sizes else 0

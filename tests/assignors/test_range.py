@@ -4,7 +4,7 @@ from typing import Final
 
 import pytest
 
-from kcoord.assignors.plan import Subscriber, shares, spread
+from kcoord.assignors.plan import Subscriber, Topics, list_partitions, shares, spread
 from kcoord.assignors.range import assign_range
 
 SIZES: Final = {"one": 1, "two": 2, "also": 2, "four": 4, "five": 5, "seven": 7}
@@ -39,24 +39,24 @@ def _subscribers(*names: str, topics: tuple[str, ...] = ("a", "b")) -> list[Subs
 
 
 def test_each_topic_is_cut_into_neighbouring_pieces_of_which_the_first_are_larger() -> None:
-    plan = assign_range(_subscribers("x", "y", "z", topics=("a",)), {"a": 7})
+    plan = assign_range(_subscribers("x", "y", "z", topics=("a",)), Topics(counts={"a": 7}))
     assert plan == {
-        "x": (("a", 0), ("a", 1), ("a", 2)),
-        "y": (("a", 3), ("a", 4)),
-        "z": (("a", 5), ("a", 6)),
+        "x": {"a": range(3)},
+        "y": {"a": range(3, 5)},
+        "z": {"a": range(5, 7)},
     }
 
 
 def test_over_many_topics_the_first_member_gets_one_more_of_each() -> None:
     topics = tuple(f"t{number}" for number in range(10))
-    plan = assign_range(_subscribers("x", "y", topics=topics), dict.fromkeys(topics, 3))
+    plan = assign_range(_subscribers("x", "y", topics=topics), Topics(counts=dict.fromkeys(topics, 3)))
     assert shares(plan) == [20, 10]
     assert spread(plan) == 10
 
 
 def test_members_beyond_the_partitions_get_nothing() -> None:
-    plan = assign_range(_subscribers("x", "y", "z"), {"a": 2, "b": 1})
-    assert plan == {"x": (("a", 0), ("b", 0)), "y": (("a", 1),), "z": ()}
+    plan = assign_range(_subscribers("x", "y", "z"), Topics(counts={"a": 2, "b": 1}))
+    assert plan == {"x": {"a": range(1), "b": range(1)}, "y": {"a": range(1, 2)}, "z": {}}
 
 
 def test_static_members_come_first_by_instance_id() -> None:
@@ -65,16 +65,20 @@ def test_static_members_come_first_by_instance_id() -> None:
         Subscriber(member_id="z-1", instance_id="i2", topics=("a",)),
         Subscriber(member_id="z-2", instance_id="i1", topics=("a",)),
     ]
-    assert assign_range(group, {"a": 2}) == {"z-2": (("a", 0),), "z-1": (("a", 1),), "a-dynamic": ()}
+    assert assign_range(group, Topics(counts={"a": 2})) == {
+        "z-2": {"a": range(1)},
+        "z-1": {"a": range(1, 2)},
+        "a-dynamic": {},
+    }
 
 
 def test_a_topic_goes_to_its_subscribers_and_one_that_does_not_exist_to_nobody() -> None:
     group = [Subscriber(member_id="x", topics=("a", "gone")), Subscriber(member_id="y", topics=("b",))]
-    assert assign_range(group, {"a": 1, "b": 2}) == {"x": (("a", 0),), "y": (("b", 0), ("b", 1))}
+    assert assign_range(group, Topics(counts={"a": 1, "b": 2})) == {"x": {"a": range(1)}, "y": {"b": range(2)}}
 
 
 def test_nobody_gets_nothing() -> None:
-    assert assign_range([], {"a": 1}) == {}
+    assert assign_range([], Topics(counts={"a": 1})) == {}
     assert spread({}) == 0
 
 
@@ -85,6 +89,8 @@ def test_javas_assignor_gives_the_same(case: str) -> None:
         Subscriber(member_id=name, instance_id=instance_id, topics=topics.split())
         for name, (instance_id, topics, _) in members.items()
     ]
-    plan = assign_range(group, SIZES)
-    given = {name: " ".join(sorted(f"{topic}-{index}" for topic, index in plan[name])) for name in plan}
+    plan = assign_range(group, Topics(counts=SIZES))
+    given = {
+        name: " ".join(sorted(f"{topic}-{index}" for topic, index in list_partitions(plan[name]))) for name in plan
+    }
     assert given == {name: got for name, (_, _, got) in members.items()}

@@ -1,14 +1,16 @@
 """Checks for partitions that nobody owns, topics that do not exist, and shares that are more uneven than necessary."""
 
-from collections.abc import Iterable, Mapping
-from typing import Final
+from collections.abc import Iterable
+from typing import Any, Final
 
 from kcoord.admin.doctor.case import Case, member_facts, partition_facts
 from kcoord.admin.doctor.finding import Code, Finding, Severity
 from kcoord.admin.formatting import first_few, format_count, format_member, format_partitions
-from kcoord.admin.model import GroupType, TopicPartition
-from kcoord.assignors.plan import Plan, shares, spread
+from kcoord.admin.model import GroupType
+from kcoord.assignors.comparison import Outcome, play
+from kcoord.assignors.plan import Plan, Topics, count_partitions, group_by_topic, shares, spread
 from kcoord.assignors.range import assign_range
+from kcoord.assignors.strategies import STRATEGIES, RebalanceStyle
 
 _UNEVEN: Final = 2  # a difference of one partition between members is even
 
@@ -61,42 +63,74 @@ def subscribed_topic_missing(case: Case) -> Iterable[Finding]:
 
 def uneven_assignment(case: Case) -> Iterable[Finding]:
     """Finds an assignment in which some members have more partitions than others, though an even one is possible."""
-    now: Plan = {member.member_id: member.assignment or () for member in case.group.members}
+    now: Plan = {member.member_id: group_by_topic(member.assignment or ()) for member in case.group.members}
     even, subscribers, counts = case.even_plan, case.subscribers, case.partition_counts
     if even is None or subscribers is None or counts is None:
         return
     if spread(now) < _UNEVEN or spread(now) <= spread(even):
         return
-    as_range = assign_range(subscribers, counts)
+    outcomes = {
+        name: play(strategy.assign, strategy.style, subscribers, Topics(counts=counts), now)
+        for name, strategy in STRATEGIES.items()
+        if strategy.is_server_side == (case.group.type is GroupType.CONSUMER)
+    }
     evidence = [f"now ({case.group.protocol}): {_format_counts(shares(now))} partitions by member"]
     evidence += first_few(
-        [_format_share(case, member_id, now) for member_id in sorted(now, key=lambda each: -len(now[each]))]
+        [
+            _format_share(case, member_id, now)
+            for member_id in sorted(now, key=lambda each: -count_partitions(now[each]))
+        ]
     )
+    as_range = assign_range(subscribers, Topics(counts=counts))
     if shares(as_range) == shares(now) and len(counts) > 1:
         evidence.append(
             f"so range shares out {len(counts)} topics: each by itself, the first members get one more each time"
         )
-    evidence.append(
-        f"sticky would give {_format_counts(shares(even))}, moving {format_count(_moves(now, even), 'partition')}"
-    )
+    evidence += [_format_outcome(name, outcome) for name, outcome in outcomes.items()]
     yield case.finding(
         Severity.WARNING,
         Code.UNEVEN_ASSIGNMENT,
-        f"partitions are shared unevenly: one member has {max(map(len, now.values()))},"
-        f" another {min(map(len, now.values()))}",
+        f"partitions are shared unevenly: one member has {shares(now)[0]}, another {shares(now)[-1]}",
         evidence=evidence,
         advice=_advice(case),
         assignor=case.group.protocol,
         members=[
             member_facts(
                 case.member(member_id),
-                partitions=len(now[member_id]),
-                with_sticky=len(even[member_id]),
-                with_range=len(as_range[member_id]),
+                partitions=count_partitions(now[member_id]),
+                with_sticky=count_partitions(even[member_id]),
+                with_range=count_partitions(as_range[member_id]),
             )
             for member_id in now
         ],
+        strategies=[_outcome_facts(name, outcome) for name, outcome in outcomes.items()],
     )
+
+
+def _format_outcome(name: str, outcome: Outcome) -> str:
+    """Formats what a strategy would make of the group."""
+    if outcome.failure is not None:
+        return f"{name} would fail: {outcome.failure}"
+    moved = format_count(len(outcome.moved | outcome.started), "partition")
+    style = STRATEGIES[name].style
+    pause = {
+        RebalanceStyle.EAGER: f"; all {len(outcome.paused)} pause",
+        RebalanceStyle.COOPERATIVE: f", which pause during {format_count(outcome.rebalances, 'rebalance')}",
+        RebalanceStyle.INCREMENTAL: ", which pause one member at a time",
+    }[style]
+    return f"{name} would give {_format_counts(shares(outcome.plan))}, moving {moved}{pause if outcome.paused else ''}"
+
+
+def _outcome_facts(name: str, outcome: Outcome) -> dict[str, Any]:
+    return {
+        "strategy": name,
+        "shares": shares(outcome.plan),
+        "moved": len(outcome.moved),
+        "started": len(outcome.started),
+        "paused": len(outcome.paused),
+        "rebalances": outcome.rebalances,
+        "failure": outcome.failure,
+    }
 
 
 def _advice(case: Case) -> str:
@@ -112,8 +146,7 @@ def _advice(case: Case) -> str:
 
 
 def _format_share(case: Case, member_id: str, now: Plan) -> str:
-    partitions = [TopicPartition(*partition) for partition in now[member_id]]
-    return f"{len(partitions)}: {format_member(case.member(member_id))}"
+    return f"{count_partitions(now[member_id])}: {format_member(case.member(member_id))}"
 
 
 def _format_counts(counts: Iterable[int]) -> str:
@@ -125,7 +158,3 @@ def _format_counts(counts: Iterable[int]) -> str:
     for count in counts:
         tally[count] = tally.get(count, 0) + 1
     return ", ".join(f"{members} × {count}" for count, members in tally.items())
-
-
-def _moves(now: Mapping[str, Iterable[tuple[str, int]]], then: Plan) -> int:
-    return sum(len(set(then[member_id]) - set(owned)) for member_id, owned in now.items())

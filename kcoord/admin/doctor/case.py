@@ -9,7 +9,7 @@ from kcoord.admin.doctor.finding import Code, Finding, Severity
 from kcoord.admin.groups.group_snapshot import GroupSnapshot, PartitionLag, Snapshot
 from kcoord.admin.groups.rates import COMMIT_INTERVAL
 from kcoord.admin.model import Group, GroupType, Member, Topic, TopicPartition
-from kcoord.assignors.plan import Plan, Subscriber
+from kcoord.assignors.plan import AssignorFailed, Plan, Subscriber, Topics, group_by_topic
 from kcoord.assignors.sticky import assign_sticky
 
 MIN_SPAN: Final = 2 * COMMIT_INTERVAL  # a shorter time than two commits proves nothing
@@ -84,7 +84,7 @@ class Case:
                 member_id=member.member_id,
                 instance_id=member.instance_id,
                 topics=_wanted(member),
-                owned=member.assignment or (),
+                owned=group_by_topic(member.assignment or ()),
             )
             for member in members
         )
@@ -106,11 +106,14 @@ class Case:
 
     @cached_property
     def even_plan(self) -> Plan | None:
-        """The assignment that a sticky assignor would make, as even as possible; None if too little is known, or the
-        group is not stable."""
+        """The assignment that a sticky assignor would make, as even as possible; None if too little is known, the group
+        is not stable, or Kafka's assignor would fail."""
         if not self.is_stable or self.subscribers is None or self.partition_counts is None:
             return None
-        return assign_sticky(self.subscribers, self.partition_counts)
+        try:
+            return assign_sticky(self.subscribers, Topics(counts=self.partition_counts))
+        except AssignorFailed:
+            return None
 
     @cached_property
     def histories(self) -> dict[TopicPartition, list[PartitionLag]]:

@@ -28,8 +28,17 @@ def test_range_over_many_topics_is_uneven_and_sticky_would_not_be() -> None:
         "5: b 10.0.0.1 (b-id)",
         "0: c 10.0.0.1 (c-id)",
         "so range shares out 5 topics: each by itself, the first members get one more each time",
-        "sticky would give 4, 3, 3, moving 3 partitions",
+        "range would give 5, 5, 0, moving 0 partitions; all 10 pause",
+        "roundrobin would give 4, 3, 3, moving 6 partitions; all 10 pause",
+        "sticky would give 4, 3, 3, moving 3 partitions; all 10 pause",
+        "cooperative-sticky would give 4, 3, 3, moving 3 partitions, which pause during 2 rebalances",
     )
+    assert [(each["strategy"], each["moved"], each["paused"]) for each in uneven.facts["strategies"]] == [
+        ("range", 0, 10),
+        ("roundrobin", 6, 10),
+        ("sticky", 3, 10),
+        ("cooperative-sticky", 3, 3),
+    ]
     assert "cooperative sticky" in uneven.advice
     assert [(each["partitions"], each["with_range"]) for each in uneven.facts["members"]] == [(5, 5), (5, 5), (0, 0)]
     assert Code.IDLE_MEMBERS not in found
@@ -41,17 +50,28 @@ def test_a_new_group_is_advised_to_use_the_uniform_assignor() -> None:
         topics=[topic(name, 2) for name in TOPICS],
     )[Code.UNEVEN_ASSIGNMENT]
     assert "group.remote.assignor=uniform" in uneven.advice
+    assert uneven.evidence[-2:] == (
+        "uniform would give 4, 3, 3, moving 3 partitions, which pause one member at a time",
+        "server-range would give 5, 5, 0, moving 0 partitions",
+    )
 
 
 def test_range_is_blamed_only_for_what_it_does() -> None:
     hoarding = [member("a", "t-0", "t-1", "u-0", "u-1"), member("b", topics=["t", "u"])]
     uneven = findings(snapshot(seen(group(*hoarding, protocol="own"))), topics=[topic("t", 2), topic("u", 2)])
-    assert uneven[Code.UNEVEN_ASSIGNMENT].evidence == (
+    evidence = uneven[Code.UNEVEN_ASSIGNMENT].evidence
+    assert evidence[:3] == (
         "now (own): 4, 0 partitions by member",
         "4: a 10.0.0.1 (a-id)",
         "0: b 10.0.0.1 (b-id)",
-        "sticky would give 2, 2, moving 2 partitions",
     )
+    assert evidence[3].startswith("range would give 2, 2")
+
+
+def test_a_group_that_owns_what_does_not_exist_any_more_is_examined_all_the_same() -> None:
+    """The topic was made again with fewer partitions. Kafka's sticky assignor would fail."""
+    members = [member("a", "t-0", "t-1", "t-2"), member("b", "t-5")]
+    assert Code.UNEVEN_ASSIGNMENT not in findings(snapshot(seen(group(*members))), topics=[topic("t", 3)])
 
 
 def test_one_partition_more_is_even() -> None:
@@ -71,7 +91,7 @@ def test_large_groups_are_told_in_numbers() -> None:
     uneven = findings(snapshot(seen(group(*rich, *poor))), topics=[topic("t", 40)])[Code.UNEVEN_ASSIGNMENT]
     assert uneven.evidence[0] == "now (range): 10 × 3, 10 × 1 partitions by member"
     assert uneven.evidence[8] == "and 13 more"
-    assert uneven.evidence[-1] == "sticky would give 20 × 2, moving 10 partitions"
+    assert uneven.evidence[-2] == "sticky would give 20 × 2, moving 10 partitions; all 40 pause"
 
 
 def test_a_partition_that_nobody_owns_is_an_error() -> None:

@@ -1,0 +1,52 @@
+"""What the server-side assignors of consumer groups (KIP-848) share: how they see a group's members and topics."""
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from uuid import UUID
+
+from kcoord.assignors.plan import Subscriber, Topics, distinct
+from kcoord.java_hashing import hash_map_order, hash_set_order, string_map_order, string_order, uuid_hash
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServedGroup:
+    """A consumer group as its coordinator gives it to an assignor: the members in the order of Kafka's HashMap, the
+    subscribed topics that exist with their partitions, and the topics' ids. `is_homogeneous` is whether all members are
+    subscribed to the same topics."""
+
+    members: list[Subscriber]
+    counts: Mapping[str, int]
+    topic_ids: Mapping[str, UUID]
+    is_homogeneous: bool
+
+    @classmethod
+    def of(cls, members: Collection[Subscriber], topics: Topics) -> "ServedGroup":
+        """Returns the group with these members. Topics without an id get one that sorts as their name does."""
+        by_id = {each.member_id: each for each in distinct(members)}
+        subscribers: dict[str, int] = {}
+        for each in by_id.values():
+            for topic in set(each.topics):
+                subscribers[topic] = subscribers.get(topic, 0) + 1
+        existing = {topic: topics.counts[topic] for topic in subscribers if topic in topics.counts}
+        numbered = {topic: UUID(int=rank) for rank, topic in enumerate(sorted(existing, key=string_order), start=1)}
+        return cls(
+            members=[by_id[member_id] for member_id in string_map_order(by_id)],
+            counts=existing,
+            topic_ids={topic: topics.ids.get(topic, numbered[topic]) for topic in existing},
+            is_homogeneous=all(count == len(by_id) for count in subscribers.values()),
+        )
+
+    def topics_of(self, member: Subscriber) -> list[str]:
+        """Returns the topics of a member that exist."""
+        return [topic for topic in dict.fromkeys(member.topics) if topic in self.counts]
+
+    def in_map_order(self, topics: Iterable[str]) -> list[str]:
+        """Returns topics in the order in which a HashMap by topic id iterates over them."""
+        return hash_map_order(topics, self._hash)
+
+    def in_set_order(self, topics: Collection[str]) -> list[str]:
+        """Returns topics in the order in which a HashSet of these topic ids iterates over them."""
+        return hash_set_order(list(topics), self._hash)
+
+    def _hash(self, topic: str) -> int:
+        return uuid_hash(self.topic_ids[topic])

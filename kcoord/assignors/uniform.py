@@ -1,0 +1,82 @@
+"""The server-side uniform assignor of consumer groups (KIP-848): as even as possible, then as sticky as possible."""
+
+from collections.abc import Collection, Sequence
+
+from kcoord.assignors.plan import AssignorFailed, Partition, Plan, Subscriber, Topics, count_partitions
+from kcoord.assignors.server_side import ServedGroup
+from kcoord.assignors.uniform_mixed_topics import assign_uniform_mixed_topics
+from kcoord.java_hashing import hash_set_order
+
+
+def assign_uniform(members: Collection[Subscriber], topics: Topics) -> Plan:
+    """Returns the target assignment of each member by Kafka's uniform assignor. `owned` of a member is its present
+    target assignment. Where the choice is free, Kafka decides by the hashes of the topic ids."""
+    group = ServedGroup.of(members, topics)
+    if not group.counts:
+        return {each.member_id: {} for each in group.members}
+    return _assign_same_topics(group) if group.is_homogeneous else assign_uniform_mixed_topics(group)
+
+
+def _assign_same_topics(group: ServedGroup) -> Plan:
+    """Returns the target assignment where all members are subscribed to the same topics, as
+    UniformHomogeneousAssignmentBuilder makes it: members keep what they have up to their quota, and those below it get
+    what is left over in one piece each."""
+    topics = group.in_set_order(group.topics_of(group.members[0]))
+    left_over = _unowned(group, topics)
+    least, extras = divmod(sum(group.counts.values()), len(group.members))
+    plan: Plan = {}
+    unfilled: list[tuple[str, int]] = []
+    for index, each in enumerate(group.members):
+        quota = least + (extras > 0)
+        has_extra = extras > 0
+        plan[each.member_id], revoked = _retain(group, each, quota)
+        left_over += revoked
+        room = quota - count_partitions(plan[each.member_id])
+        if room > 0 and has_extra and len(group.members) - index > extras:
+            # Another member may take the extra partition: this one is not among the last, which must.
+            room -= 1
+            has_extra = False
+        if room > 0:
+            unfilled.append((each.member_id, room))
+        extras -= has_extra
+    position = 0
+    for member_id, room in unfilled:
+        _add(plan, member_id, left_over[position : position + room])
+        position += room
+    if position < len(left_over):
+        raise AssignorFailed("Partitions were left unassigned")
+    return plan
+
+
+def _unowned(group: ServedGroup, topics: Sequence[str]) -> list[Partition]:
+    owned: dict[str, set[int]] = {topic: set() for topic in topics}
+    for each in group.members:
+        for topic, numbers in each.owned.items():
+            if topic in owned:
+                owned[topic].update(numbers)
+    return [(topic, number) for topic in topics for number in range(group.counts[topic]) if number not in owned[topic]]
+
+
+def _retain(group: ServedGroup, member: Subscriber, quota: int) -> tuple[dict[str, Sequence[int]], list[Partition]]:
+    """Returns what the member keeps of what it has, and what it must give up."""
+    retained: dict[str, Sequence[int]] = {}
+    revoked: list[Partition] = []
+    for topic in group.in_map_order(topic for topic in member.owned if topic in group.counts):
+        numbers = list(member.owned[topic])
+        if len(numbers) > quota:
+            numbers = hash_set_order(numbers, int)
+            revoked += [(topic, number) for number in numbers[quota:]]
+            numbers = numbers[:quota]
+        quota -= len(numbers)
+        if numbers:
+            retained[topic] = numbers
+    return retained, revoked
+
+
+def _add(plan: Plan, member_id: str, partitions: Sequence[Partition]) -> None:
+    held = plan[member_id]
+    added: dict[str, list[int]] = {}
+    for topic, number in partitions:
+        added.setdefault(topic, []).append(number)
+    for topic, numbers in added.items():
+        held[topic] = [*held.get(topic, ()), *numbers]

@@ -1,0 +1,185 @@
+"""Seeded cases for assignors: groups of members that have come, gone and changed their minds."""
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from kcoord.assignors.plan import Plan, Subscriber, Topics
+from kcoord.assignors.strategies import STRATEGIES
+from kcoord.assignors.subscriptions import subscriber_from
+from kcoord.protocol.consumer_protocol import (
+    OwnedPartitions,
+    Subscription,
+    decode_subscription,
+    write_cooperative_user_data,
+    write_sticky_user_data,
+    write_subscription,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaseMember:
+    member_id: str
+    subscription: Subscription
+    version: int
+    """The version of the consumer protocol that it sends its subscription in."""
+    target: Mapping[str, Sequence[int]]
+    """What a server-side assignor knows that it has."""
+    instance_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    strategy: str
+    counts: Mapping[str, int]
+    members: Sequence[CaseMember]
+    topic_ids: Mapping[str, UUID]
+    racks: Mapping[str, Sequence[Sequence[str]]] = field(default_factory=dict)
+
+    def subscribers(self) -> list[Subscriber]:
+        """Returns the members as the assignor sees them, by the bytes that they send."""
+        source = STRATEGIES[self.strategy].owned_from
+        if source is None:
+            return [
+                Subscriber(
+                    member_id=each.member_id,
+                    instance_id=each.instance_id,
+                    topics=each.subscription.topics,
+                    owned=each.target,
+                )
+                for each in self.members
+            ]
+        return [
+            subscriber_from(
+                each.member_id,
+                decode_subscription(write_subscription(each.subscription, version=each.version)),
+                source,
+                instance_id=each.instance_id,
+            )
+            for each in self.members
+        ]
+
+    def plan(self) -> Plan:
+        """Returns the plan of kcoord's assignor."""
+        topics = Topics(counts=self.counts, racks=self.racks, ids=self.topic_ids)
+        return STRATEGIES[self.strategy].assign(self.subscribers(), topics)
+
+
+def make_case(strategy: str, seed: int) -> Case:
+    """Makes a case: the same one for the same seed."""
+    rng = random.Random(f"{strategy} {seed}")
+    return _CaseMaker(rng, strategy).make()
+
+
+class _CaseMaker:
+    def __init__(self, rng: random.Random, strategy: str) -> None:
+        self.rng = rng
+        self.strategy = strategy
+        self.is_large = rng.random() < 0.05
+        self.topics = [f"t{number}" for number in range(rng.randint(1, 12 if self.is_large else 5))]
+        if rng.random() < 0.1:
+            self.topics += ["Ünïcode", "\U0001f600", "\uffee"]
+        self.has_racks = rng.random() < 0.3
+        self.is_mixed = rng.random() < 0.5
+        self.is_odd = rng.random() < 0.15 and STRATEGIES[strategy].owned_from is not None
+        """Whether members may claim what others claim too, or what does not exist. A coordinator knows better."""
+
+    def make(self) -> Case:
+        rng = self.rng
+        most = 60 if self.is_large else rng.choice([2, 6, 16])
+        counts = {topic: rng.randint(0, most) for topic in self.topics}
+        if rng.random() < 0.3:
+            counts = dict.fromkeys(self.topics, most)
+        members = self._members(40 if self.is_large else rng.choice([1, 3, 8]))
+        owners = self._former_plan(members, counts)
+        existing = {topic: count for topic, count in counts.items() if rng.random() > 0.05}
+        return Case(
+            strategy=self.strategy,
+            counts=existing,
+            members=[self._member(each, owners) for each in members if rng.random() > 0.15]
+            or [self._member(members[0], owners)],
+            topic_ids={topic: UUID(int=rng.getrandbits(128)) for topic in counts},
+            racks=self._racks(existing) if self.has_racks else {},
+        )
+
+    def _members(self, most: int) -> list[tuple[str, str | None, tuple[str, ...]]]:
+        rng = self.rng
+        has_instances = rng.random() < 0.3
+        same = tuple(topic for topic in self.topics if rng.random() < 0.8)
+        return [
+            (
+                f"{rng.choice(['consumer', 'app', 'ä'])}-{number}-{UUID(int=rng.getrandbits(128))}",
+                rng.choice([None, f"i{rng.randint(0, 9)}"]) if has_instances else None,
+                tuple(topic for topic in self.topics if rng.random() < 0.6) if self.is_mixed else same,
+            )
+            for number in range(rng.randint(1, most))
+        ]
+
+    def _former_plan(
+        self, members: Sequence[tuple[str, str | None, tuple[str, ...]]], counts: Mapping[str, int]
+    ) -> dict[str, dict[str, list[int]]]:
+        """Returns a plan of the members as they may have been: random, or that of an assignor for other members."""
+        rng = self.rng
+        owned: dict[str, dict[str, list[int]]] = {member_id: {} for member_id, _, _ in members}
+        if rng.random() < 0.2:
+            return owned
+        if rng.random() < 0.6:
+            before = [
+                Subscriber(member_id=member_id, topics=topics) for member_id, _, topics in members if rng.random() > 0.2
+            ]
+            shrunk = {topic: max(0, count - rng.randint(0, 2)) for topic, count in counts.items()}
+            plan = STRATEGIES[rng.choice(["sticky", "roundrobin", "range"])].assign(before, Topics(counts=shrunk))
+            return owned | {
+                member_id: {topic: list(numbers) for topic, numbers in held.items()} for member_id, held in plan.items()
+            }
+        for topic, count in counts.items():
+            for number in range(count):
+                for _ in range(2 if self.is_odd and rng.random() < 0.2 else 1):
+                    if rng.random() < 0.8:
+                        owned[rng.choice(members)[0]].setdefault(topic, []).append(number)
+        if self.is_odd and rng.random() < 0.5:
+            owned[rng.choice(members)[0]].setdefault(rng.choice(self.topics), []).append(rng.choice([-1, 99]))
+        return owned
+
+    def _member(
+        self, member: tuple[str, str | None, tuple[str, ...]], owners: Mapping[str, Mapping[str, Sequence[int]]]
+    ) -> CaseMember:
+        rng = self.rng
+        member_id, instance_id, topics = member
+        owned = owners[member_id]
+        generation = rng.choice([7, 7, 7, 6, 5, None, -1]) if self.is_odd or self.is_mixed else 7
+        field_generation = rng.choice([generation, 7, None]) if self.is_odd else generation
+        user_data = self._user_data(owned, generation)
+        return CaseMember(
+            member_id=member_id,
+            instance_id=instance_id,
+            version=rng.randint(0, 3) if rng.random() < 0.3 else 3,
+            subscription=Subscription(
+                topics=topics,
+                user_data=user_data,
+                owned=owned if self.strategy == "cooperative-sticky" else {},
+                generation=field_generation,
+                rack=rng.choice(["r1", "r2", "r3", "r9", "", None]) if self.has_racks else None,
+            ),
+            target=owned,
+        )
+
+    def _user_data(self, owned: Mapping[str, Sequence[int]], generation: int | None) -> bytes | None:
+        rng = self.rng
+        if self.is_odd and rng.random() < 0.1:
+            return rng.choice([b"", b"\x00", b"\xff" * 9, rng.randbytes(12)])
+        if self.strategy == "sticky":
+            return write_sticky_user_data(OwnedPartitions(owned=owned, generation=generation))
+        return None if generation is None else write_cooperative_user_data(generation)
+
+    def _racks(self, counts: Mapping[str, int]) -> dict[str, list[list[str]]]:
+        rng = self.rng
+        style = rng.random()
+        if style < 0.2:
+            return {topic: [["r1", "r2", "r3"]] * count for topic, count in counts.items()}
+        names = ["r1", "r2", "r3", "r4"]
+        return {
+            topic: [rng.sample(names, rng.randint(0 if style > 0.9 else 1, 3)) for _ in range(count)]
+            for topic, count in counts.items()
+        }

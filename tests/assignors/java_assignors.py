@@ -1,0 +1,79 @@
+"""Asks Kafka's own assignors, in one JVM."""
+
+import json
+import subprocess
+from base64 import b64decode, b64encode
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from kcoord.protocol.consumer_protocol import write_subscription
+from kcoord.protocol.uuids import format_uuid
+from kcoord.testing.jars import kafka_jvm
+from kcoord.testing.process import temporary_folder
+from tests.assignors.cases import Case
+
+SOURCE = Path(__file__).parent / "java" / "JavaAssignors.java"
+
+
+class JavaAssignors:
+    def __init__(self, process: "subprocess.Popen[bytes]") -> None:
+        self._process = process
+
+    def plan(self, case: Case) -> dict[str, dict[str, set[int]]] | str:
+        """Returns the plan of Kafka's assignor, or the exception that it throws."""
+        answer = self._ask(_question(case))
+        if "error" in answer:
+            return str(answer["error"])
+        return {
+            member_id: {topic: set(numbers) for topic, numbers in held.items()}
+            for member_id, held in answer["plan"].items()
+        }
+
+    def encode_again(self, subscription: bytes, version: int) -> bytes:
+        """Has Java decode a subscription and encode it again, in a version."""
+        question = {"subscription": b64encode(subscription).decode(), "version": version}
+        return b64decode(self._ask(question)["subscription"])
+
+    def _ask(self, question: dict[str, Any]) -> Any:
+        assert self._process.stdin
+        assert self._process.stdout
+        self._process.stdin.write(json.dumps(question).encode() + b"\n")
+        self._process.stdin.flush()
+        return json.loads(self._process.stdout.readline())
+
+
+@contextmanager
+def java_assignors() -> Iterator[JavaAssignors]:
+    with temporary_folder() as folder:
+        command = kafka_jvm().command(str(SOURCE), temp_folder=Path(folder), log_level="off")
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+            yield JavaAssignors(process)
+            assert process.stdin
+            process.stdin.close()
+
+
+def _question(case: Case) -> dict[str, Any]:
+    return {
+        "strategy": case.strategy,
+        "topics": {
+            topic: {
+                "partitions": count,
+                "racks": [sorted(racks) for racks in case.racks.get(topic, ())],
+            }
+            for topic, count in case.counts.items()
+        },
+        "ids": {topic: format_uuid(topic_id.bytes) for topic, topic_id in case.topic_ids.items()},
+        "members": [
+            {
+                "id": member.member_id,
+                "instance": member.instance_id,
+                "subscription": b64encode(write_subscription(member.subscription, version=member.version)).decode(),
+                "topics": list(member.subscription.topics),
+                "owned": {topic: list(numbers) for topic, numbers in member.target.items()},
+                "rack": member.subscription.rack,
+            }
+            for member in case.members
+        ],
+    }
