@@ -17,6 +17,7 @@ from .options.shared_options import shared_values
 from .output.output import echo_err, output_options
 
 _verbs: Final = {
+    "assign": Verb("assign.command", "assign", "Which member gets which partitions: strategies compared, what-ifs."),
     "completion": Verb(
         "completion.completion", "completion", "Let the shell complete commands, groups, topics and contexts."
     ),
@@ -33,7 +34,7 @@ _verbs: Final = {
     "serve": Verb("serve", "serve", "A local cluster that Kafka's clients use as if it were Kafka."),
     "users": Verb("users", "users", "Who may log in to serve and proxy: add, remove, list."),
 }
-_ABOUT_LIVE_CLUSTERS: Final = ("context", "groups", "offsets", "pipeline")
+_ABOUT_LIVE_CLUSTERS: Final = ("assign", "context", "groups", "offsets", "pipeline")
 _GC_THRESHOLD: Final = 200_000  # objects: a short-lived command allocates many and frees few
 
 

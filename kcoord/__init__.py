@@ -48,6 +48,7 @@ Through `kcoord proxy`:
     exceptions       the four bases of our exceptions: corrupt data, remote failure, local failure, invalid input
     settings         what can be set, under Kafka's names
     java_hashing     the hashes of Java's strings and ids, and the order in which a HashMap has its keys
+    markup           HTML and SVG elements that keep text apart from markup
     java_properties  Java's properties files, as Java reads them
     tickets          the names of requests that wait for their answers
     protocol/        bytes and kio's entities: frames, headers, the check before kio reads (validate), writers (encode),
@@ -68,8 +69,8 @@ Through `kcoord proxy`:
     server/          asyncio, sockets, clocks, limits. listener/ accepts and logs in, connection/ reads and answers,
                      dispatch/ finds the API, fast_path/ answers from a cache, groups/ drives the coordinator,
                      authorization/ checks the rules, metrics/ counts; setup, maintenance and process are around them
-    assignors/       which member gets which partitions: Kafka's assignors, exactly, and what they would make of a group.
-                     Pure; see assignors/__init__ for its own map
+    assignors/       which member gets which partitions: Kafka's assignors, exactly, and what each makes of a group.
+                     Pure; assignors/__init__ has its map
     admin/           groups and offsets of live clusters, over kcoord's own connections (wire/) or through librdkafka
                      (librdkafka/): how to reach a cluster (connecting/), snapshots and lag (groups/), what is wrong
                      (doctor/), changing offsets with plans and undo (offsets/)

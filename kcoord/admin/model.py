@@ -4,8 +4,8 @@ Times are milliseconds since 1970, as in records. None stands for everything tha
 """
 
 from collections import defaultdict
-from collections.abc import Container, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import repeat
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -219,12 +219,13 @@ class FoundOffset(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Topic:
-    """A topic of the cluster: its id and the leaders of its partitions."""
+    """A topic of the cluster: its id, and the brokers that lead its partitions and that have their replicas."""
 
     name: str
     id: str | None  # as Kafka's tools print it; None from brokers before 2.8
     is_internal: bool
     leaders: Mapping[int, int]  # by partition; -1 where there is none now
+    replicas: Mapping[int, Sequence[int]] = field(default_factory=dict)  # by partition
 
     @property
     def partitions(self) -> tuple[TopicPartition, ...]:

@@ -56,10 +56,11 @@ class Outcome:
 
     `moved` are partitions that have another owner than before, `started` those that had none, `stopped` those that have
     none any more. `paused` are partitions that nobody reads for a while, of those that were read before. `rebalances`
-    is how many the group needs: 0 if its members change one by one. `failure` is the exception of Kafka's assignor, and
-    then there is no plan."""
+    is how many the group needs: 0 if its members change one by one. `before` is the assignment that the group came
+    from. `failure` is the exception of Kafka's assignor, and then there is no plan."""
 
     plan: Plan = field(default_factory=dict)
+    before: Mapping[str, TopicPartitions] = field(default_factory=dict)
     moved: frozenset[Partition] = frozenset()
     started: frozenset[Partition] = frozenset()
     stopped: frozenset[Partition] = frozenset()
@@ -69,11 +70,33 @@ class Outcome:
 
     def balance(self, weights: Mapping[Partition, float] | None = None) -> Balance:
         """Returns how evenly partitions are shared; with weights, such as their lag, how evenly these are."""
-        if weights is None:
-            return Balance.of([count_partitions(held) for held in self.plan.values()])
-        return Balance.of(
-            [fsum(weights.get(partition, 0) for partition in list_partitions(held)) for held in self.plan.values()]
-        )
+        return balance_of(self.plan, weights)
+
+
+def balance_of(assignment: Mapping[str, TopicPartitions], weights: Mapping[Partition, float] | None = None) -> Balance:
+    """Returns how evenly an assignment shares partitions among members; with weights, such as their lag, how evenly it
+    shares these."""
+    if weights is None:
+        return Balance.of([count_partitions(held) for held in assignment.values()])
+    return Balance.of([weight_of(held, weights) for held in assignment.values()])
+
+
+def weight_of(held: TopicPartitions, weights: Mapping[Partition, float]) -> float:
+    """Returns the sum of the weights of partitions; one without a weight counts 0."""
+    return fsum(weights.get(partition, 0) for partition in list_partitions(held))
+
+
+def changes_of(outcome: Outcome) -> tuple[dict[str, list[Partition]], dict[str, list[Partition]]]:
+    """Returns the partitions that each member gains by an outcome, and those that it loses, by member id."""
+    before, after = _owners(outcome.before), _owners(outcome.plan)
+    gained: dict[str, list[Partition]] = {}
+    lost: dict[str, list[Partition]] = {}
+    for partition in sorted(outcome.moved | outcome.started | outcome.stopped):
+        if partition in after:
+            gained.setdefault(after[partition], []).append(partition)
+        if partition in before:
+            lost.setdefault(before[partition], []).append(partition)
+    return gained, lost
 
 
 def play(
@@ -104,6 +127,7 @@ def play(
     stopped = frozenset(before.keys() - after.keys())
     return Outcome(
         plan=plan,
+        before=now,
         moved=moved,
         started=frozenset(after.keys() - before.keys()),
         stopped=stopped,

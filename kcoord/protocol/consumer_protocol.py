@@ -112,6 +112,15 @@ def decode_subscription(subscription: bytes) -> Subscription:
     )
 
 
+def parse_subscription(content: bytes) -> Subscription | None:
+    """Decodes a member's subscription as a DescribeGroups answer has it. Returns None if it is malformed, or empty: a
+    broker sends none before the group is Stable."""
+    try:
+        return decode_subscription(content) if content else None
+    except CorruptMessage:
+        return None
+
+
 def write_subscription(subscription: Subscription, *, version: int = VERSIONS[-1]) -> bytes:
     """Encodes a consumer's subscription. Fields that the version does not have are left out."""
     values = {

@@ -17,8 +17,7 @@ from kcoord.admin.librdkafka.link import Link
 from kcoord.admin.model import Answers, Group, GroupType, ListedGroup, Member, Node, Refusal, Resource, TopicPartition
 from kcoord.admin.retry import Attempt, retry_until_resolved
 from kcoord.errors import ErrorCode
-from kcoord.protocol.consumer_protocol import read_subscription
-from kcoord.protocol.frames import CorruptMessage
+from kcoord.protocol.consumer_protocol import parse_subscription
 
 NOT_DESCRIBED: Final = "librdkafka does not tell of groups of this type"
 CONSUMER: Final = "consumer"
@@ -159,22 +158,17 @@ def _foreign_group(older: Any) -> Group:
 
 def _member(described: Any, older: Any, *, is_consumer: bool) -> Member:
     target = described.target_assignment
+    subscription = parse_subscription(older.metadata) if is_consumer and older is not None else None
     return Member(
         member_id=described.member_id,
         instance_id=described.group_instance_id,
         client_id=described.client_id,
         host=described.host,
         assignment=partitions(described.assignment.topic_partitions) if is_consumer else None,
-        subscription=_subscription(older.metadata) if is_consumer and older is not None else None,
+        subscription=None if subscription is None else tuple(sorted(subscription.topics)),
+        rack=None if subscription is None else subscription.rack,
         target=None if target is None else partitions(target.topic_partitions),
     )
-
-
-def _subscription(content: bytes) -> tuple[str, ...] | None:
-    try:
-        return tuple(sorted(read_subscription(content))) if content else None
-    except CorruptMessage:
-        return None
 
 
 def partitions(theirs: Iterable[Any]) -> tuple[TopicPartition, ...]:

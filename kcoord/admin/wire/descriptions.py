@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from kcoord.admin.model import Group, GroupType, Member, Node, TopicPartition
-from kcoord.protocol.consumer_protocol import read_assignment, read_subscription
+from kcoord.protocol.consumer_protocol import parse_subscription, read_assignment
 from kcoord.protocol.frames import CorruptMessage
 
 CONSUMER: Final = "consumer"  # the protocol type whose subscriptions and assignments can be parsed
@@ -29,27 +29,21 @@ def classic_group(described: Any, coordinator: Node) -> Group:
 
 
 def _classic_member(described: Any, is_consumers: bool) -> Member:
+    subscription = parse_subscription(described.member_metadata) if is_consumers else None
     return Member(
         member_id=described.member_id,
         instance_id=described.group_instance_id,
         client_id=described.client_id,
         host=described.client_host,
         assignment=_assignment(described.member_assignment) if is_consumers else None,
-        subscription=_subscription(described.member_metadata) if is_consumers else None,
+        subscription=None if subscription is None else tuple(sorted(subscription.topics)),
+        rack=None if subscription is None else subscription.rack,
     )
 
 
 def _assignment(content: bytes) -> Partitions | None:
     try:
         return _sorted(read_assignment(content))
-    except CorruptMessage:
-        return None
-
-
-def _subscription(content: bytes) -> tuple[str, ...] | None:
-    """Parses a subscription. It is None before the group is Stable: a broker sends no subscription then."""
-    try:
-        return tuple(sorted(read_subscription(content))) if content else None
     except CorruptMessage:
         return None
 

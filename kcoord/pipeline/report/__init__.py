@@ -10,7 +10,6 @@ overview, overview_tables, group_page
                 render the pages
 conclusions     the sentence at the head of each page
 charts/         charts of rebalances, of ownership and of values over time; what they share, and their axes
-elements        HTML elements that keep text apart from markup
 html_tables, formatting, style
                 tables, the format of numbers, times and names, and the CSS
 page_file       the file that the report is written to

@@ -5,8 +5,8 @@ from datetime import timedelta
 from typing import Final
 
 from kcoord.admin.formatting import format_count
+from kcoord.markup import Markup, concatenate, el
 from kcoord.pipeline.report.charts.scales import TimeScale
-from kcoord.pipeline.report.elements import Markup, concatenate, el
 from kcoord.pipeline.report.formatting import format_duration, format_name, format_number
 from kcoord.pipeline.report.model import GroupFacts, Point, ReportFacts
 

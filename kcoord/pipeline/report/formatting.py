@@ -4,7 +4,7 @@ from datetime import datetime
 from typing import Final
 
 from kcoord.admin import durations
-from kcoord.pipeline.report.elements import Markup, el
+from kcoord.markup import Markup, el
 
 UNKNOWN: Final = "–"
 _LONGEST: Final = 300  # more than any topic's name; a client id may have 32,767 characters

@@ -5,12 +5,12 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from kcoord.admin.formatting import format_count
+from kcoord.markup import Child, Markup, concatenate, el
 from kcoord.pipeline.report.charts.line_chart import Line, line_chart, step_chart
 from kcoord.pipeline.report.charts.ownership_chart import Numbers, member_tag, numbers_of, ownership_chart
 from kcoord.pipeline.report.charts.rebalance_chart import causes_chart
 from kcoord.pipeline.report.charts.scales import TimeScale, number_scale, seconds_scale
 from kcoord.pipeline.report.conclusions import group_conclusion
-from kcoord.pipeline.report.elements import Child, Markup, concatenate, el
 from kcoord.pipeline.report.formatting import (
     format_duration,
     format_name,

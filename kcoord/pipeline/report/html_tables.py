@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from kcoord.admin.formatting import format_count
-from kcoord.pipeline.report.elements import Child, Markup, el
+from kcoord.markup import Child, Markup, el
 from kcoord.pipeline.report.model import Bounded
 
 Kind = Literal["text", "name", "number", "time"]

@@ -4,11 +4,11 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from kcoord.admin.formatting import format_count
+from kcoord.markup import Child, Markup, concatenate, el
 from kcoord.pipeline.report.charts.line_chart import Line, line_chart
 from kcoord.pipeline.report.charts.rebalance_chart import groups_chart
 from kcoord.pipeline.report.charts.scales import TimeScale, number_scale
 from kcoord.pipeline.report.conclusions import overview_conclusion
-from kcoord.pipeline.report.elements import Child, Markup, concatenate, el
 from kcoord.pipeline.report.formatting import format_name, format_number, format_time
 from kcoord.pipeline.report.html_tables import Column, figures, table
 from kcoord.pipeline.report.model import GroupFacts, ReportFacts

@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
+from kcoord.markup import Child, Markup, el
 from kcoord.pipeline.report.conclusions import short_time_remark
-from kcoord.pipeline.report.elements import Child, Markup, el
 from kcoord.pipeline.report.formatting import format_duration, format_name, format_number, format_rate, format_time
 from kcoord.pipeline.report.group_page import last_known
 from kcoord.pipeline.report.html_tables import Column, Kind, table, truncation_note

@@ -10,8 +10,8 @@ from datetime import timedelta
 from hashlib import sha256
 from typing import Final
 
+from kcoord.markup import Markup, concatenate, el
 from kcoord.pipeline.report.charts.scales import TimeScale, time_scale
-from kcoord.pipeline.report.elements import Markup, concatenate, el
 from kcoord.pipeline.report.formatting import format_name, shorten_name
 from kcoord.pipeline.report.group_page import group_page
 from kcoord.pipeline.report.model import GroupFacts, ReportFacts

@@ -18,7 +18,7 @@ from kcoord.admin.doctor.examining import examine
 from kcoord.admin.doctor.finding import Code
 from kcoord.admin.groups.snapshot_reader import read_snapshot
 from kcoord.admin.opening import open_cluster
-from kcoord.assignors.plan import Subscriber, list_partitions
+from kcoord.assignors.plan import Subscriber, Topics, list_partitions
 from kcoord.assignors.range import assign_range
 from kcoord.testing.cluster import Cluster
 from kcoord.testing.embedded import EmbeddedCluster
@@ -101,7 +101,7 @@ def test_range_over_many_topics_is_uneven_as_computed(patients: tuple[Ward, Any]
     assert sorted(each["partitions"] for each in shares) == [0, 4, 4]
     assert sorted(each["with_sticky"] for each in shares) == [2, 3, 3]
     owned = opened.view.describe("ranged").assignments
-    plan = assign_range([Subscriber(member_id=member, topics=PARTS) for member in owned], TOPICS)
+    plan = assign_range([Subscriber(member_id=member, topics=PARTS) for member in owned], Topics(counts=TOPICS))
     assert {
         member: frozenset(f"{topic}-{index}" for topic, index in list_partitions(plan[member])) for member in plan
     } == owned

@@ -66,6 +66,13 @@ def kcoord(target: Target, *arguments: str) -> Any:
     return json.loads(result.stdout)
 
 
+def kcoord_assign(target: Target, group: str, *arguments: str) -> Any:
+    options = ["--command-config", str(target.config), "-o", "json"]
+    result = CliRunner().invoke(cli, ["assign", "compare", "--group", group, *arguments, *options])
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout)
+
+
 def kafka(target: Target, java_tools: JavaTools, *arguments: str) -> list[dict[str, str]]:
     """Returns the rows of kafka-consumer-groups, by the columns of their header."""
     options = ("--bootstrap-server", target.bootstrap, "--command-config", target.config)
@@ -193,3 +200,16 @@ def test_lag_in_time_is_the_age_of_the_next_record_by_its_own_timestamp(target: 
 
 def _seconds(text: str) -> float:
     return datetime.fromisoformat(text).timestamp()
+
+
+def test_the_uniform_assignor_leaves_the_plan_of_the_brokers_own_one_as_it_is(target: Target) -> None:
+    (uniform,) = kcoord_assign(target, "modern", "--strategy", "uniform")["strategies"]
+    assert (uniform["moved"], uniform["started"], uniform["stopped"]) == ([], [], [])
+
+
+def test_the_lag_of_a_compared_group_is_that_of_its_partitions(target: Target) -> None:
+    """A partition without a committed offset lags by its whole log."""
+    compared = kcoord_assign(target, "shop", "--strategy", "range")
+    described = kcoord(target, "describe", "shop")["groups"][0]
+    never_read = [each["log_end"] for each in described["partitions"] if each["lag"] is None]
+    assert sum(each["lag"] for each in compared["now"]["assignment"]) == described["total_lag"] + sum(never_read)

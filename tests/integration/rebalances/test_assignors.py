@@ -1,8 +1,27 @@
 """Java's eager assignors over two topics, each with its own plan. CooperativeSticky has a file of its own."""
 
+import json
+from importlib import import_module
+from typing import Any
+
 import pytest
+from click.testing import CliRunner
 
 from tests.integration.support.group_scene import GroupScene
+
+cli: Any = import_module("kcoord.commands.main").cli  # by name: mypy sees the folder, commands/
+
+
+def assert_planned_by(scene: GroupScene, strategy: str) -> None:
+    """Checks that `kcoord assign compare` computes exactly the plan that the leader of the live group has made."""
+    arguments = ["--group", scene.group, "-b", scene.bootstrap, "--strategy", strategy, "-o", "json"]
+    done = CliRunner().invoke(cli, ["assign", "compare", *arguments])
+    assert done.exit_code == 0, done.output
+    compared = json.loads(done.stdout)
+    (outcome,) = compared["strategies"]
+    assert compared["strategy"] == strategy
+    assert (outcome["moved"], outcome["started"], outcome["stopped"]) == ([], [], [])
+    assert outcome["spread"] == compared["now"]["spread"]
 
 
 @pytest.mark.parametrize(
@@ -25,6 +44,7 @@ def test_a_java_assignor_shares_out_two_topics(
     second.join()
     both = scene.wait_until_stable(first, second)
     scene.wait_for_reads(second)
+    assert_planned_by(scene, assignor)
 
     assert alone.owned == {"first": scene.partitions}
     assert both.owned == {
@@ -46,6 +66,7 @@ def test_java_members_with_the_sticky_assignor_keep_what_they_can(scene: GroupSc
     two = scene.wait_until_stable(first, second)
     third.join()
     three = scene.wait_until_stable(first, second, third)
+    assert_planned_by(scene, "sticky")
     third.leave()
     again = scene.wait_until_stable(first, second)
 

@@ -3,11 +3,11 @@
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
+from kcoord.markup import el
 from kcoord.pipeline.report.charts.line_chart import Line, line_chart, step_chart
 from kcoord.pipeline.report.charts.ownership_chart import numbers_of, ownership_chart
 from kcoord.pipeline.report.charts.rebalance_chart import causes_chart
 from kcoord.pipeline.report.charts.scales import number_scale, time_scale
-from kcoord.pipeline.report.elements import el
 from kcoord.pipeline.report.model import Bounded, Member, OwnedPartition, OwnedSpan, Point, RebalanceMark
 from tests.support.pipeline.pages import Element, parse
 

@@ -7,8 +7,8 @@ their size on a phone.
 from collections.abc import Iterable
 from typing import Final
 
+from kcoord.markup import Child, Markup, concatenate, el
 from kcoord.pipeline.report.charts.scales import Tick, TimeScale
-from kcoord.pipeline.report.elements import Child, Markup, concatenate, el
 from kcoord.pipeline.report.style import COLORS
 
 _AXIS_HEIGHT: Final = 30

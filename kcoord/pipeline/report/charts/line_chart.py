@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
+from kcoord.markup import Child, Markup, el
 from kcoord.pipeline.report.charts.chart_layout import color_class, figure, percent, row
 from kcoord.pipeline.report.charts.scales import NumberScale, Tick, TimeScale
-from kcoord.pipeline.report.elements import Child, Markup, el
 from kcoord.pipeline.report.model import Point
 
 _HEIGHT: Final = 150

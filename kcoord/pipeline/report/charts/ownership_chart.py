@@ -5,9 +5,9 @@ from itertools import groupby
 from typing import Final
 
 from kcoord.admin.formatting import format_count
+from kcoord.markup import Markup, el
 from kcoord.pipeline.report.charts.chart_layout import color_class, figure, head, percent, row
 from kcoord.pipeline.report.charts.scales import TimeScale
-from kcoord.pipeline.report.elements import Markup, el
 from kcoord.pipeline.report.formatting import format_name, format_time, shorten_name
 from kcoord.pipeline.report.model import Bounded, Member, OwnedPartition, OwnedSpan
 

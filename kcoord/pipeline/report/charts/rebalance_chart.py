@@ -5,9 +5,9 @@ from datetime import datetime
 from typing import Final
 
 from kcoord.admin.formatting import format_count
+from kcoord.markup import Markup, concatenate, el
 from kcoord.pipeline.report.charts.chart_layout import color_class, figure, percent, row
 from kcoord.pipeline.report.charts.scales import TimeScale
-from kcoord.pipeline.report.elements import Markup, concatenate, el
 from kcoord.pipeline.report.formatting import format_duration, format_name, format_number, format_time, shorten_name
 from kcoord.pipeline.report.model import GroupFacts, RebalanceMark
 

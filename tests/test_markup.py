@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kcoord.pipeline.report.elements import concatenate, el
+from kcoord.markup import concatenate, el
 from tests.support.pipeline.pages import parse
 
 

@@ -1,0 +1,1 @@
+"""`kcoord assign`: the assignors of groups, compared."""

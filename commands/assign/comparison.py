@@ -1,0 +1,87 @@
+"""A group with what each strategy makes of it: what `kcoord assign compare` shows."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from kcoord.admin.formatting import format_count
+from kcoord.admin.groups.group_scenario import LiveScenario
+from kcoord.admin.model import Group, GroupType
+from kcoord.assignors.comparison import Outcome
+from kcoord.assignors.plan import Partition
+from kcoord.assignors.scenario import AssignedGroup, Scenario
+from kcoord.assignors.strategies import STRATEGIES
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """Strategies compared for a group. `present` is the strategy by which a live group plans now. `labels` are short
+    names of members by member id, where there are any."""
+
+    scenario: Scenario
+    outcomes: Mapping[str, Outcome]
+    group: str | None = None
+    present: str | None = None
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+    def label(self, member_id: str) -> str:
+        """Returns the name under which a member is shown."""
+        return self.labels.get(member_id, member_id)
+
+    @property
+    def title(self) -> str:
+        """The group in a few words: how many members and partitions, before the change and after it."""
+        name = f"group {self.group}" if self.group is not None else "a group"
+        text = f"{name} of {_size(self.scenario.after)}"
+        return text + (f"; before: {_size(self.scenario.before)}" if self.scenario.is_changed else "")
+
+
+def headline(strategy: str, outcome: Outcome) -> str:
+    """Returns the headline of a strategy's plan: how even it is, and what it costs."""
+    title = STRATEGIES[strategy].title
+    if outcome.failure is not None:
+        return f"{title}: Kafka's assignor fails: {outcome.failure}"
+    balance = outcome.balance()
+    sizes = f"{balance.least:g}" if balance.least == balance.most else f"{balance.least:g} to {balance.most:g}"
+    text = f"{title}: {sizes} partitions by member"
+    if not any(outcome.before.values()):
+        return text
+    return f"{text}, {len(outcome.moved):,} move, {len(outcome.paused):,} pause"
+
+
+def compare(scenario: Scenario, names: Sequence[str]) -> dict[str, Outcome]:
+    """Returns what each of these strategies makes of a scenario."""
+    return {name: scenario.outcome(STRATEGIES[name].assign, STRATEGIES[name].style) for name in names}
+
+
+def present_strategy(group: Group) -> str | None:
+    """Returns the name of the strategy by which a live group plans, or None if it is none of Kafka's."""
+    name = "server-range" if group.type is GroupType.CONSUMER and group.protocol == "range" else group.protocol
+    return name if name in STRATEGIES else None
+
+
+def member_labels(live: LiveScenario) -> dict[str, str]:
+    """Returns short names of the members: the instance id of a static one, the client id if no other member has it."""
+    members = live.seen.group.members
+    clients = [member.client_id for member in members]
+    return {
+        member.member_id: member.instance_id or member.client_id
+        for member in members
+        if member.instance_id or (member.client_id and clients.count(member.client_id) == 1)
+    }
+
+
+def lag_of(comparison: Comparison) -> Mapping[Partition, float] | None:
+    """Returns the lags by partition if any is above 0: otherwise they say nothing."""
+    lags = comparison.scenario.lags
+    return lags if lags and any(lags.values()) else None
+
+
+def rate_of(comparison: Comparison) -> Mapping[Partition, float] | None:
+    """Returns the rates by partition if any is above 0: otherwise they say nothing."""
+    rates = comparison.scenario.rates
+    return rates if rates and any(rates.values()) else None
+
+
+def _size(group: AssignedGroup) -> str:
+    partitions = sum(group.topics.counts.values())
+    return f"{format_count(len(group.members), 'member')}, {format_count(partitions, 'partition')}"

@@ -1,0 +1,140 @@
+"""Reads a group from a YAML file, so that assignors can be compared for it.
+
+    topics:
+      orders: 12                                # partitions
+      payments: {partitions: 2, racks: [[a, b], [b, c]]}      # the racks of each partition's replicas
+    members:
+      - id: worker-1
+        topics: [orders, payments]              # all topics without it
+        instance: worker-1                      # group.instance.id
+        rack: a                                 # client.rack
+        owns: {orders: 0-5, payments: [0]}      # what it has now
+
+`members: 3` describes three members of all topics.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from kcoord.assignors.plan import Subscriber, TopicPartitions, Topics
+from kcoord.assignors.scenario import Scenario
+from kcoord.exceptions import InvalidInput
+
+_MAX_PARTITIONS: Final = 10_000_000
+
+
+class MalformedGroup(InvalidInput, ValueError):
+    """Raised for a description of a group that has unknown keys or values of a wrong kind; says where."""
+
+
+def read_scenario_file(path: Path) -> Scenario:
+    """Reads the file. Raises MalformedGroup and OSError."""
+    try:
+        return parse_scenario(yaml.safe_load(path.read_text(encoding="utf-8")))
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise MalformedGroup(f"{path} is not YAML: {' '.join(str(error).split())}") from None
+    except MalformedGroup as error:
+        raise MalformedGroup(f"{path}: {error}") from None
+
+
+def parse_scenario(document: Any) -> Scenario:
+    """Parses what the YAML file has. Raises MalformedGroup."""
+    fields = _mapping(document, "the file", {"topics", "members"})
+    topics = _topics(_mapping(fields.get("topics"), "topics"))
+    members = _members(fields.get("members"), topics)
+    owned = {each.member_id: each.owned for each in members}
+    return Scenario.of(members, topics, owned if any(owned.values()) else None)
+
+
+def describe_members(count: int, topics: Sequence[str]) -> list[Subscriber]:
+    """Returns so many members that are subscribed to all these topics, named member-1 and so on."""
+    digits = len(str(count))
+    return [Subscriber(member_id=f"member-{number:0{digits}}", topics=topics) for number in range(1, count + 1)]
+
+
+def parse_numbers(text: str) -> list[int]:
+    """Parses the numbers of partitions, such as 0-5,7. Raises ValueError."""
+    numbers: list[int] = []
+    for part in text.split(","):
+        first, dash, last = part.strip().partition("-")
+        begin, end = int(first), int(last if dash else first)
+        if not 0 <= begin <= end < _MAX_PARTITIONS:
+            raise ValueError(f"{part.strip()!r} are no partitions")
+        numbers += range(begin, end + 1)
+    return numbers
+
+
+def _topics(topics: Mapping[str, Any]) -> Topics:
+    counts, racks = {}, {}
+    for name, value in topics.items():
+        if isinstance(value, Mapping):
+            fields = _mapping(value, f"topic {name}", {"partitions", "racks"})
+            racks[name] = [[str(rack) for rack in _list(each, f"racks of {name}")] for each in fields.get("racks", ())]
+            value = fields.get("partitions", len(racks[name]))
+            if len(racks[name]) > value:
+                raise MalformedGroup(f"topic {name} has {value} partitions, and racks of {len(racks[name])}")
+        counts[name] = _count(value, f"the partitions of topic {name}")
+    return Topics(counts=counts, racks={name: each for name, each in racks.items() if each})
+
+
+def _members(members: Any, topics: Topics) -> list[Subscriber]:
+    if isinstance(members, int):
+        return describe_members(_count(members, "members"), tuple(topics.counts))
+    described = [_member(each, topics) for each in _list(members, "members")]
+    ids = [each.member_id for each in described]
+    if twice := {each for each in ids if ids.count(each) > 1}:
+        raise MalformedGroup(f"two members have the id {min(twice)}")
+    return described
+
+
+def _member(value: Any, topics: Topics) -> Subscriber:
+    fields = _mapping(value, "a member", {"id", "topics", "instance", "rack", "owns"})
+    if "id" not in fields:
+        raise MalformedGroup(f"a member has no id: {value}")
+    name = str(fields["id"])
+    subscribed = fields.get("topics")
+    return Subscriber(
+        member_id=name,
+        instance_id=None if fields.get("instance") is None else str(fields["instance"]),
+        topics=tuple(topics.counts if subscribed is None else map(str, _list(subscribed, f"the topics of {name}"))),
+        rack=None if fields.get("rack") is None else str(fields["rack"]),
+        owned=_owned(_mapping(fields.get("owns"), f"what {name} owns"), name),
+    )
+
+
+def _owned(owns: Mapping[str, Any], member: str) -> TopicPartitions:
+    owned = {}
+    for topic, value in owns.items():
+        try:
+            owned[topic] = parse_numbers(",".join(map(str, value)) if isinstance(value, list) else str(value))
+        except ValueError:
+            raise MalformedGroup(f"{member} owns of {topic} {value!r}: write 0-5,7 or a list of numbers") from None
+    return owned
+
+
+def _mapping(value: Any, what: str, known: set[str] | None = None) -> Mapping[str, Any]:
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping):
+        raise MalformedGroup(f"{what}: names with values, not {value!r}")
+    names = {str(name): each for name, each in value.items()}
+    if known is not None and (unknown := names.keys() - known):
+        raise MalformedGroup(f"{what} has {min(unknown)!r}; known are {', '.join(sorted(known))}")
+    return names
+
+
+def _list(value: Any, what: str) -> list[Any]:
+    if value is None:
+        return []
+    if not isinstance(value, list):
+        raise MalformedGroup(f"{what}: a list, not {value!r}")
+    return value
+
+
+def _count(value: Any, what: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= _MAX_PARTITIONS:
+        raise MalformedGroup(f"{what}: a number, not {value!r}")
+    return value
