@@ -11,6 +11,7 @@ cooperative             the cooperative sticky assignor: sticky, without what an
 racks                   when racks are considered (KIP-881)
 server_range, uniform   the assignors of Kafka's group coordinator (KIP-848): uniform_mixed_topics, server_side
 
+libraries               what other client libraries plan when one of them leads
 comparison              what a strategy makes of a group: balance, moves, pauses
 
 Where a choice is free, Kafka's code takes the order in which a Java HashMap has its keys. kcoord.java_hashing computes
