@@ -2,6 +2,7 @@
 
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -10,6 +11,7 @@ import click
 from kcoord.admin.groups.group_scenario import LiveScenario, read_scenario
 from kcoord.admin.model import Refusal
 from kcoord.assignors.comparison import Outcome
+from kcoord.assignors.libraries.table import LIBRARIES
 from kcoord.assignors.scenario import Scenario
 from kcoord.assignors.strategies import STRATEGIES
 
@@ -20,10 +22,21 @@ from .comparison import Comparison, member_labels, present_strategy
 from .comparison import compare as compare_strategies
 from .comparison_document import comparison_document
 from .comparison_tables import plan_rows, plan_tables, summary_table
+from .leaders import compare_leaders, leaders_table, refusals_table
 from .plan_picture import draw_plans
 from .scenario_options import ScenarioOptions, scenario_options
 
+ALL: Final = "all"
+JAVA: Final = "java"  # what all other libraries are compared with
 _MAX_MEMBERS_SHOWN: Final = 30
+
+
+def _strategies(_: click.Context, __: click.Parameter, text: str | None) -> tuple[str, ...]:
+    names = tuple(name.strip() for name in (text or "").split(",") if name.strip())
+    known = [name for name, each in STRATEGIES.items() if not each.is_server_side]
+    if unknown := [name for name in names if name not in known]:
+        raise click.BadParameter(f"{unknown[0]!r} is none of {', '.join(known)}")
+    return names
 
 
 @click.command(short_help="What each strategy gives: who gets what, what moves, what pauses.")
@@ -34,6 +47,19 @@ _MAX_MEMBERS_SHOWN: Final = 30
     multiple=True,
     type=click.Choice(list(STRATEGIES)),
     help="Compare these strategies; all of them without it. May be repeated.",
+)
+@click.option(
+    "--leader",
+    "libraries",
+    multiple=True,
+    type=click.Choice([*(each for each in LIBRARIES if each != JAVA), ALL]),
+    help="What if the leader were of this client library? May be repeated.",
+)
+@click.option(
+    "--client-strategies",
+    callback=_strategies,
+    metavar="STRATEGY,…",
+    help="Which libraries refuse a client with this list, such as range,cooperative-sticky?",
 )
 @click.option(
     "--plans/--no-plans",
@@ -55,6 +81,8 @@ def compare(
     ctx: click.Context,
     given: ScenarioOptions,
     names: tuple[str, ...],
+    libraries: tuple[str, ...],
+    client_strategies: tuple[str, ...],
     with_plans: bool | None,
     svg_path: Path | None,
 ) -> None:
@@ -66,6 +94,7 @@ def compare(
     kcoord assign compare --group payments --add-members 3 -b broker:9092
     kcoord assign compare --group payments --strategy cooperative-sticky
     kcoord assign compare --file group.yaml --racks a,b,c --svg plans.svg
+    kcoord assign compare --group payments --leader all --strategy range
 
     The plans are exactly Kafka's. A live group starts from its present assignment; a group that is only described
     starts from what its members own or, with a what-if, from each strategy's own plan.
@@ -86,6 +115,12 @@ def compare(
             raise click.ClickException(str(read))
         live, scenario = read, read.scenario
     comparison = _compare(given.changed(scenario), live, names or tuple(STRATEGIES))
+    chosen = [each for each in LIBRARIES if each != JAVA and (each in libraries or ALL in libraries)]
+    comparison = replace(
+        comparison,
+        leaders=compare_leaders(comparison.scenario, chosen, comparison.outcomes),
+        client_strategies=client_strategies,
+    )
     if svg_path is not None:
         svg_path.write_text(draw_plans(comparison), encoding="utf-8")
 
@@ -96,7 +131,12 @@ def compare(
         shows_plans = is_small if with_plans is None else with_plans
         if not is_small and with_plans is None:
             echo_err("the plans of so many members are not shown: --plans shows them")
-        return [summary_table(comparison), *(plan_tables(comparison) if shows_plans else ())]
+        return [
+            summary_table(comparison),
+            *([leaders_table(comparison.leaders)] if comparison.leaders else ()),
+            *([refusals_table(client_strategies)] if client_strategies else ()),
+            *(plan_tables(comparison) if shows_plans else ()),
+        ]
 
     show(ctx, "assign-compare", lambda: comparison_document(comparison), tables)
     for refusal in live.refused if live is not None else ():

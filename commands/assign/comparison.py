@@ -11,17 +11,22 @@ from kcoord.assignors.plan import Partition
 from kcoord.assignors.scenario import AssignedGroup, Scenario
 from kcoord.assignors.strategies import STRATEGIES
 
+from .leaders import LeaderOutcome
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
     """Strategies compared for a group. `present` is the strategy by which a live group plans now. `labels` are short
-    names of members by member id, where there are any."""
+    names of members by member id, where there are any. `leaders` are the plans of other libraries, `client_strategies`
+    the list of a client about which the libraries were asked."""
 
     scenario: Scenario
     outcomes: Mapping[str, Outcome]
     group: str | None = None
     present: str | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
+    leaders: Sequence[LeaderOutcome] = ()
+    client_strategies: Sequence[str] = ()
 
     def label(self, member_id: str) -> str:
         """Returns the name under which a member is shown."""

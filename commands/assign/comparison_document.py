@@ -8,6 +8,7 @@ from kcoord.assignors.plan import Partition, Subscriber, TopicPartitions, count_
 from kcoord.assignors.strategies import STRATEGIES
 
 from .comparison import Comparison
+from .leaders import leader_documents, refusal_documents
 
 
 def comparison_document(comparison: Comparison) -> dict[str, Any]:
@@ -24,6 +25,8 @@ def comparison_document(comparison: Comparison) -> dict[str, Any]:
         "members": [_member(each) for each in scenario.after.members],
         "now": None if scenario.current is None else _assignment(comparison, scenario.current),
         "strategies": [_strategy(comparison, name, outcome) for name, outcome in comparison.outcomes.items()],
+        "leaders": leader_documents(comparison.leaders),
+        "client_strategies": refusal_documents(comparison.client_strategies) if comparison.client_strategies else [],
     }
 
 

@@ -62,5 +62,7 @@ def sizes(plan: Mapping[str, Mapping[str, set[int]]]) -> list[int]:
 def count_kept(plan: Mapping[str, Mapping[str, set[int]]], members: Sequence[Subscriber]) -> int:
     """Counts the partitions that stay with a member that claims them."""
     return sum(
-        number in plan[each.member_id].get(topic, ()) for each in members for topic, number in list_partitions(each.owned)
+        number in plan[each.member_id].get(topic, ())
+        for each in members
+        for topic, number in list_partitions(each.owned)
     )

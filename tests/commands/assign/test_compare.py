@@ -162,6 +162,32 @@ def test_a_group_without_members_after_a_what_if_has_empty_plans() -> None:
     assert len(sticky["stopped"]) == 4
 
 
+def test_a_leader_of_another_library_makes_another_plan() -> None:
+    """librdkafka compares a static member with another one by their member ids; Java has static members first."""
+    group = ("--topic", "a:4", "--member", "x@i", "--member", "b")
+    found = document(*group, "--strategy", "range", "--leader", "librdkafka")
+    assert owned(found["strategies"][0]) == {"x": {"a": [0, 1]}, "b": {"a": [2, 3]}}
+    (leader,) = found["leaders"]
+    assert (leader["library"], leader["strategy"], leader["not_as_java"]) == ("librdkafka", "range", 4)
+    assert owned(leader) == {"b": {"a": [0, 1]}, "x": {"a": [2, 3]}}
+    shown = compare(*group, "--strategy", "range", "--leader", "all").stdout
+    assert {"librdkafka", "franz-go", "sarama", "kafka-python"} <= set(shown.split())
+
+
+def test_libraries_that_refuse_a_list_of_strategies_are_shown_with_their_error() -> None:
+    mixed = document(*TWO_TOPICS, "--client-strategies", "range,cooperative-sticky")["client_strategies"]
+    refusals = {each["library"]: each["refusal"] for each in mixed}
+    assert {library for library, error in refusals.items() if error} == {"librdkafka", "kafka-python"}
+    assert "must have the same protocol type" in refusals["librdkafka"]
+    assert not any(
+        each["refusal"]
+        for each in document(*TWO_TOPICS, "--client-strategies", "range,roundrobin")["client_strategies"]
+    )
+    done = compare(*TWO_TOPICS, "--client-strategies", "range,uniform")
+    assert done.exit_code == 2
+    assert "'uniform' is none of range, roundrobin, sticky, cooperative-sticky" in done.output
+
+
 def test_a_picture_has_a_box_for_each_partition_of_each_strategy(tmp_path: Path) -> None:
     path = tmp_path / "plans.svg"
     done = compare(
