@@ -13,8 +13,8 @@ partitions around some rows and members lowers the price. Bellman and Ford's alg
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TypeAlias
+from dataclasses import dataclass, replace
+from typing import Final, TypeAlias
 
 from kcoord.assignors.libraries.byte_order import byte_order, known_counts
 from kcoord.assignors.libraries.franz_go import in_member_order
@@ -23,6 +23,7 @@ from kcoord.assignors.plan import Partition, Plan, Subscriber, Topics, group_by_
 _Row: TypeAlias = tuple[int, ...]  # the subscribers of its topics, by their index
 _Node: TypeAlias = tuple[str, int | _Row]
 _HUB: _Node = ("hub", 0)
+_UNKNOWN: Final = -1
 
 
 def assign_sticky(subscribers: Collection[Subscriber], topics: Topics) -> Plan:
@@ -37,30 +38,35 @@ def assign_sticky(subscribers: Collection[Subscriber], topics: Topics) -> Plan:
 
 def assign_cooperative(subscribers: Collection[Subscriber], topics: Topics) -> Plan:
     """Returns a plan that is as good as that of franz-go's cooperative sticky balancer: the sticky plan, without what
-    another member must give up first."""
+    another member must give up first. What members claim without a generation counts for the second part alone."""
     members = in_member_order(subscribers)
-    newest = _newest_claims(members)
-    planned = {member_id: set(list_partitions(held)) for member_id, held in assign_sticky(members, topics).items()}
+    counting = [each if each.generation is not None else replace(each, owned={}) for each in members]
+    planned = {member_id: set(list_partitions(held)) for member_id, held in assign_sticky(counting, topics).items()}
     claims = {each.member_id: set(list_partitions(each.owned)) for each in members}
+    newest = _newest_claims(members)
     revoked = {each for member_id, claimed in claims.items() for each in claimed - planned[member_id]}
     plan: Plan = {}
     for each in members:
-        current = {one for one in claims[each.member_id] if _generation(each) >= newest[one]}
+        current = {one for one in claims[each.member_id] if _known_generation(each) >= newest[one]}
         plan[each.member_id] = group_by_topic(sorted(planned[each.member_id] - (revoked - current)))
     return plan
-
-
-def _generation(each: Subscriber) -> int:
-    """Returns the generation of a claim. An unknown one is as good as the first one."""
-    return max(each.generation or 0, 0)
 
 
 def _newest_claims(members: Sequence[Subscriber]) -> dict[Partition, int]:
     newest: dict[Partition, int] = {}
     for each in members:
         for partition in list_partitions(each.owned):
-            newest[partition] = max(newest.get(partition, -1), _generation(each))
+            newest[partition] = max(newest.get(partition, _UNKNOWN), _known_generation(each))
     return newest
+
+
+def _known_generation(each: Subscriber) -> int:
+    return _UNKNOWN if each.generation is None else each.generation
+
+
+def _generation(each: Subscriber) -> int:
+    """Returns the generation of a claim in user data. An unknown one is as good as the first one."""
+    return max(_known_generation(each), 0)
 
 
 def _resolve_claims(members: Sequence[Subscriber], counts: Mapping[str, int]) -> dict[Partition, int]:

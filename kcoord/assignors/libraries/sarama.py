@@ -13,7 +13,16 @@ from collections.abc import Collection, Sequence
 from kcoord.assignors.libraries.byte_order import byte_order, known_counts
 from kcoord.assignors.libraries.circle import cut_range, deal_in_circle
 from kcoord.assignors.libraries.original_sticky import Claimed, OriginalSticky
-from kcoord.assignors.plan import Partition, Plan, Subscriber, Topics, distinct, group_by_topic, list_partitions
+from kcoord.assignors.plan import (
+    AssignorFailed,
+    Partition,
+    Plan,
+    Subscriber,
+    Topics,
+    distinct,
+    group_by_topic,
+    list_partitions,
+)
 
 
 def assign_range(subscribers: Collection[Subscriber], topics: Topics) -> Plan:
@@ -26,8 +35,11 @@ def assign_range(subscribers: Collection[Subscriber], topics: Topics) -> Plan:
 
 
 def assign_round_robin(subscribers: Collection[Subscriber], topics: Topics) -> Plan:
-    """Returns the assignment of each member by sarama's round-robin strategy."""
+    """Returns the assignment of each member by sarama's round-robin strategy. Raises AssignorFailed if no member is
+    subscribed to anything."""
     members = _in_order(subscribers)
+    if not any(each.topics for each in members):
+        raise AssignorFailed("members and topics are not provided")
     plan: Plan = {each.member_id: {} for each in members}
     counts = known_counts(members, topics)
     partitions = [(topic, number) for topic, count in counts.items() for number in range(count)]

@@ -31,7 +31,7 @@ class LibraryStrategy:
 
     def subscriber(self, member_id: str, subscription: bytes, *, instance_id: str | None = None) -> Subscriber:
         """Decodes what a member has sent to a JoinGroup, as this library's leader reads it. Raises CorruptMessage if it
-        is not a consumer's subscription."""
+        is not a consumer's subscription, and AssignorFailed if it is one with which this library makes no plan."""
         return self.read(member_id, decode_subscription(subscription), instance_id)
 
 
@@ -114,19 +114,19 @@ _LIBRDKAFKA: Final = Library(
         LibraryStrategy(
             name="range",
             assign=librdkafka.assign_range,
-            read=reading.as_librdkafka,
+            read=reading.from_fields,
             difference="Static members are not first: a static and another member are compared by their member ids.",
         ),
         LibraryStrategy(
             name="roundrobin",
             assign=librdkafka.assign_round_robin,
-            read=reading.as_librdkafka,
+            read=reading.from_fields,
             difference="Static members are not first: a static and another member are compared by their member ids.",
         ),
         LibraryStrategy(
             name="cooperative-sticky",
             assign=librdkafka.assign_cooperative,
-            read=reading.as_librdkafka,
+            read=reading.from_fields,
             difference=(
                 "It is KIP-54's original algorithm: other partitions move, and a partition that is claimed but assigned"
                 " to nobody stays with its claimant."
@@ -170,7 +170,7 @@ _FRANZ_GO: Final = Library(
         LibraryStrategy(
             name="cooperative-sticky",
             assign=franz_go_sticky.assign_cooperative,
-            read=reading.as_franz_go_cooperative,
+            read=reading.from_fields,
             difference=_FRANZ_GO_STICKY,
             is_exact=False,
             guarantee=_BEST,
@@ -207,7 +207,7 @@ _SARAMA: Final = Library(
         LibraryStrategy(
             name="sticky",
             assign=sarama.assign_sticky,
-            read=reading.from_sticky_user_data,
+            read=reading.as_sarama_sticky,
             difference=_SARAMA_STICKY,
             is_exact=False,
             guarantee=_SARAMA_GUARANTEE,
