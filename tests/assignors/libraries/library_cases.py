@@ -7,20 +7,31 @@ from typing import TypeAlias
 from kcoord.assignors.libraries.table import LIBRARIES, LibraryStrategy
 from kcoord.assignors.plan import AssignorFailed, Plan, Subscriber, Topics, list_partitions
 from kcoord.protocol.consumer_protocol import write_subscription
-from tests.assignors.cases import Case
+from tests.assignors.cases import Case, make_case
 
 Sets: TypeAlias = dict[str, dict[str, set[int]]]
 
 
-def with_user_data_of_kafka_python(case: Case) -> Case:
-    """Returns the case with every second member's user data as kafka-python writes them: its version first."""
-    members = [
-        replace(each, subscription=replace(each.subscription, user_data=b"\0\1" + (each.subscription.user_data or b"")))
-        if index % 2
-        else each
-        for index, each in enumerate(case.members)
-    ]
+def make_library_case(library: str, strategy: str, seed: int) -> Case:
+    """Makes a case whose members may be in one group: no two have the same instance id. In groups of kafka-python, every
+    second member's sticky user data are as kafka-python writes them."""
+    case = make_case(strategy, seed)
+    instances: set[str | None] = {None}
+    members = []
+    for index, each in enumerate(case.members):
+        instance_id = None if each.instance_id in instances else each.instance_id
+        instances.add(instance_id)
+        subscription = each.subscription
+        if library == "kafka-python" and strategy == "sticky" and index % 2:
+            subscription = replace(subscription, user_data=_as_kafka_python_writes(subscription.user_data))
+        members.append(replace(each, instance_id=instance_id, subscription=subscription))
     return replace(case, members=members)
+
+
+def _as_kafka_python_writes(user_data: bytes | None) -> bytes:
+    """Returns sticky user data after their version. A list that is null, which nobody writes, makes kafka-python
+    fail."""
+    return b"" if user_data is None or user_data.startswith(b"\xff" * 4) else b"\0\1" + user_data
 
 
 def subscription_bytes(case: Case) -> list[tuple[str, str | None, bytes]]:
@@ -66,3 +77,14 @@ def count_kept(plan: Mapping[str, Mapping[str, set[int]]], members: Sequence[Sub
         for each in members
         for topic, number in list_partitions(each.owned)
     )
+
+
+def is_claimed_twice(members: Sequence[Subscriber]) -> bool:
+    """Whether two members claim the same partition."""
+    claims = [partition for each in members for partition in list_partitions(each.owned)]
+    return len(set(claims)) < len(claims)
+
+
+def has_same_topics(case: Case) -> bool:
+    """Whether all members are subscribed to the same topics."""
+    return len({frozenset(each.subscription.topics) for each in case.members}) < 2

@@ -1,0 +1,169 @@
+"""The members of a group that a real client leads: scripted, seeded, and each with a connection of its own."""
+
+import random
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import Any, Final
+
+from kcoord.api_keys import ApiKey
+from kcoord.assignors.plan import TopicPartitions
+from kcoord.client.client import Client
+from kcoord.errors import ErrorCode
+from kcoord.protocol.consumer_protocol import (
+    OwnedPartitions,
+    Subscription,
+    read_assignment,
+    write_cooperative_user_data,
+    write_sticky_user_data,
+    write_subscription,
+)
+
+LONG: Final = timedelta(minutes=3)
+MOST: Final = 7
+
+
+class Follower:
+    """One scripted member."""
+
+    def __init__(self, endpoint: tuple[str, int], group: str, strategy: str, rng: random.Random) -> None:
+        self._rng = rng
+        self._strategy = strategy
+        self._group = group
+        name = rng.choice(["consumer", "app", "zebra"])
+        self._client = Client(*endpoint, client_id=f"{name}{rng.randint(0, 99)}")
+        self.instance_id = f"{rng.choice('abyz')}{rng.getrandbits(32):08x}" if rng.random() < 0.3 else None
+        self._version = 5 if self.instance_id else 3
+        self._member_id = ""
+        self._generation = -1
+        self.owned: TopicPartitions = {}
+        self._joins = 0
+
+    def start_join(self, topics: Sequence[str], owned: TopicPartitions, generation: int | None, *, prefix: bytes) -> None:
+        """Sends a JoinGroup; its response comes when all members have joined."""
+        self._joins += 1
+        # Each subscription differs in what its leader does not read: a member whose subscription is the same as before
+        # is answered at once, with the generation that there is.
+        content = _subscription(self._strategy, topics, owned, generation, prefix, differs=self._joins)
+        self._client.send(
+            ApiKey.JOIN_GROUP,
+            self._version,
+            group_id=self._group,
+            member_id=self._member_id,
+            **({"group_instance_id": self.instance_id} if self.instance_id else {}),
+            protocol_type="consumer",
+            protocols=[{"name": self._strategy, "metadata": content}],
+            session_timeout=LONG,
+            rebalance_timeout=LONG,
+        )
+
+    def end_join(self) -> None:
+        response = self._client.receive(ApiKey.JOIN_GROUP, self._version)
+        assert not response.error_code, response
+        self._member_id, self._generation = response.member_id, response.generation_id
+
+    def start_sync(self) -> None:
+        self._client.send(
+            ApiKey.SYNC_GROUP,
+            2,
+            group_id=self._group,
+            generation_id=self._generation,
+            member_id=self._member_id,
+            assignments=(),
+        )
+
+    def end_sync(self) -> None:
+        """Takes the assignment, unless the leader has begun another rebalance already."""
+        response = self._client.receive(ApiKey.SYNC_GROUP, 2)
+        if response.error_code is not ErrorCode.rebalance_in_progress:
+            assert not response.error_code, response
+            self.owned = read_assignment(bytes(response.assignment))
+
+    def leave(self) -> None:
+        self._client.ask(ApiKey.LEAVE_GROUP, 2, group_id=self._group, member_id=self._member_id)
+        self._client.close()
+
+    @property
+    def generation(self) -> int:
+        return self._generation
+
+
+def _subscription(
+    strategy: str, topics: Sequence[str], owned: TopicPartitions, generation: int | None, prefix: bytes, *, differs: int
+) -> bytes:
+    unread = write_cooperative_user_data(differs)
+    match strategy:
+        case "cooperative-sticky":
+            written = Subscription(topics=topics, user_data=unread, owned=owned, generation=generation)
+            return write_subscription(written, version=3)
+        case "sticky":
+            user_data = prefix + write_sticky_user_data(OwnedPartitions(owned=owned, generation=generation))
+            written = Subscription(topics=topics, user_data=user_data, owned={"unread": [differs]})
+            return write_subscription(written, version=1)
+        case _:
+            return write_subscription(Subscription(topics=topics, user_data=unread), version=1)
+
+
+class Followers:
+    """All scripted members of a group. In each round some come and go, and all others join again."""
+
+    def __init__(
+        self, bootstrap: str, *, group: str, strategy: str, topics: Mapping[str, int], seed: int, prefixes: bool
+    ) -> None:
+        host, _, port = bootstrap.rpartition(":")
+        self._endpoint = host, int(port)
+        self._group, self._strategy, self._topics = group, strategy, topics
+        self._rng = random.Random(f"{group} {strategy} {seed}")
+        self._prefixes = prefixes
+        self._members: list[Follower] = []
+        self._admin = Client(*self._endpoint)
+
+    def play_round(self) -> None:
+        """Changes the group, and takes part in the rebalance."""
+        rng = self._rng
+        has_same_topics = rng.random() < 0.5
+        for each in [each for each in self._members[1:] if rng.random() < 0.2]:
+            self._members.remove(each)
+            each.leave()
+        stay = list(self._members)
+        while len(self._members) < MOST and (not self._members or (stay and rng.random() < 0.5)):
+            self._members.append(Follower(self._endpoint, self._group, self._strategy, rng))
+        new = self._members[len(stay) :]
+        # The rebalance cannot complete before those that stay have joined, so that the new ones are in it.
+        self._start_joins(new, has_same_topics=has_same_topics)
+        while len(self._described().members) < 1 + len(self._members):
+            assert self._described().group_state != "Dead"
+        self._start_joins(stay, has_same_topics=has_same_topics)
+        for step in (Follower.end_join, Follower.start_sync, Follower.end_sync):
+            for each in self._members:
+                step(each)
+
+    def close(self) -> None:
+        for each in self._members:
+            each.leave()
+        self._admin.close()
+
+    def _described(self) -> Any:
+        (group,) = self._admin.ask(ApiKey.DESCRIBE_GROUPS, 5, groups=[self._group]).groups
+        return group
+
+    def _start_joins(self, members: Sequence[Follower], *, has_same_topics: bool) -> None:
+        rng = self._rng
+        for each in members:
+            topics = [topic for topic in self._topics if has_same_topics or rng.random() < 0.6]
+            rng.shuffle(topics)
+            self._join(each, topics or [rng.choice(list(self._topics))])
+
+    def _join(self, each: Follower, topics: Sequence[str]) -> None:
+        """Joins with what the member has, or with other claims."""
+        rng = self._rng
+        owned, generation = each.owned, each.generation
+        if rng.random() < 0.15:
+            owned = {
+                topic: sorted(rng.sample(range(count), rng.randint(1, count)))
+                for topic, count in self._topics.items()
+                if rng.random() < 0.5
+            }
+        if rng.random() < 0.15:
+            generation -= rng.randint(1, 3)
+        prefix = b"\0\1" if self._prefixes and rng.random() < 0.7 else b""
+        each.start_join(topics, owned, max(generation, 0), prefix=prefix)

@@ -1,0 +1,131 @@
+"""Passes the bytes between one client and a broker on, and notes what the client is asked and answers as leader."""
+
+import socket
+import struct
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Self
+
+from kcoord.api_keys import ApiKey
+from kcoord.protocol.codec import decode_request, decode_response
+from kcoord.protocol.frames import FrameSplitter, framed
+
+HOST = b"127.0.0.1"
+MAX_FRAME_BYTES = 1 << 26
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JoinedMember:
+    """A member as the leader gets it in the response to its JoinGroup."""
+
+    member_id: str
+    instance_id: str | None
+    subscription: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Led:
+    """One rebalance that the client has led: the members that it got, and the assignments that it sent."""
+
+    generation: int
+    strategy: str
+    members: Sequence[JoinedMember]
+    assignments: Mapping[str, bytes]
+
+
+class LeaderRelay:
+    """Listens on a port of its own. In responses with the broker's address, it puts its own in that one's place, so
+    that the client stays with it."""
+
+    def __init__(self, bootstrap: str) -> None:
+        _, _, port = bootstrap.rpartition(":")
+        self._upstream = int(port)
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port: int = self._listener.getsockname()[1]
+        self.led: list[Led] = []
+        self._joined: dict[int, Any] = {}
+        self._lock = threading.Lock()
+        self._sockets: list[socket.socket] = []
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    @property
+    def bootstrap(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        for each in (self._listener, *self._sockets):
+            with suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)
+            each.close()
+
+    def _accept(self) -> None:
+        with suppress(OSError):
+            while True:
+                client, _ = self._listener.accept()
+                broker = socket.create_connection(("127.0.0.1", self._upstream))
+                self._sockets += [client, broker]
+                for each in (client, broker):
+                    each.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                asked: dict[int, tuple[int, int]] = {}
+                ways = [
+                    (client, broker, lambda frame, asked=asked: self._request(frame, asked)),
+                    (broker, client, lambda frame, asked=asked: self._response(frame, asked)),
+                ]
+                for way in ways:
+                    threading.Thread(target=_pump, args=way, daemon=True).start()
+
+    def _request(self, frame: bytes, asked: dict[int, tuple[int, int]]) -> bytes:
+        api_key, api_version, correlation_id = struct.unpack_from(">hhi", frame)
+        asked[correlation_id] = api_key, api_version
+        if api_key == ApiKey.SYNC_GROUP:
+            _, request = decode_request(frame, api_key, api_version)
+            with self._lock:
+                self._note(request)
+        return frame
+
+    def _response(self, frame: bytes, asked: dict[int, tuple[int, int]]) -> bytes:
+        (correlation_id,) = struct.unpack_from(">i", frame)
+        api_key, api_version = asked.pop(correlation_id)
+        if api_key == ApiKey.JOIN_GROUP:
+            _, response = decode_response(frame, api_key, api_version)
+            with self._lock:
+                self._joined[response.generation_id] = response
+        if api_key in (ApiKey.METADATA, ApiKey.FIND_COORDINATOR):
+            return frame.replace(HOST + self._upstream.to_bytes(4), HOST + self.port.to_bytes(4))
+        return frame
+
+    def _note(self, sync: Any) -> None:
+        joined = self._joined.get(sync.generation_id)
+        if joined is None or joined.leader != joined.member_id:
+            return
+        self.led.append(
+            Led(
+                generation=sync.generation_id,
+                strategy=joined.protocol_name,
+                members=[
+                    JoinedMember(
+                        member_id=each.member_id,
+                        instance_id=getattr(each, "group_instance_id", None),
+                        subscription=bytes(each.metadata),
+                    )
+                    for each in joined.members
+                ],
+                assignments={each.member_id: bytes(each.assignment) for each in sync.assignments},
+            )
+        )
+
+
+def _pump(source: socket.socket, target: socket.socket, observe: Callable[[bytes], bytes]) -> None:
+    splitter = FrameSplitter(MAX_FRAME_BYTES)
+    with suppress(OSError):
+        while chunk := source.recv(1 << 16):
+            for frame in splitter.feed(chunk):
+                target.sendall(framed([observe(bytes(frame))]))
+    with suppress(OSError):
+        target.shutdown(socket.SHUT_RDWR)

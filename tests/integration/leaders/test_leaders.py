@@ -1,0 +1,125 @@
+"""What real clients plan as leaders of groups whose other members are scripted, against our plans of the same groups.
+
+KCOORD_TEST_LED sets how many rounds each client leads with each strategy, KCOORD_TEST_SEED the seed of the groups.
+"""
+
+import os
+import secrets
+import time
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+import pytest
+
+from kcoord.assignors.libraries.table import LIBRARIES, LibraryStrategy
+from kcoord.assignors.plan import AssignorFailed, Partition, Subscriber, Topics, list_partitions
+from kcoord.protocol.consumer_protocol import read_assignment
+from kcoord.testing.embedded import EmbeddedCluster
+from tests.clients.group_members.member import Join
+from tests.clients.group_members.programs import Programs
+from tests.integration.leaders.followers import Followers
+from tests.integration.leaders.leader_relay import Led, LeaderRelay
+from tests.integration.support.group_member import Member
+
+ROUNDS: Final = int(os.environ.get("KCOORD_TEST_LED", "25"))
+SEED: Final = int(os.environ.get("KCOORD_TEST_SEED", "1"))
+TOPICS: Final = {"a": 5, "b": 1, "c": 7, "d": 12, "e": 3}
+LONG_MS: Final = 180_000
+PROGRAMS: Final = {"confluent-kafka": "librdkafka", "franz-go": "franz-go", "kafka-python": "kafka-python"}
+CASES: Final = [
+    (client, strategy)
+    for client, library in PROGRAMS.items()
+    for strategy in LIBRARIES[library].strategies
+    if (client, strategy) != ("kafka-python", "roundrobin")
+]
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[EmbeddedCluster]:
+    settings = {"auto.create.topics.enable": "false", "group.min.session.timeout.ms": "500"}
+    with EmbeddedCluster(topics=TOPICS, settings=settings) as cluster:
+        yield cluster
+
+
+@pytest.mark.parametrize(("client", "strategy"), CASES)
+def test_a_leader_plans_as_we_say(
+    cluster: EmbeddedCluster, member_programs: Programs, client: str, strategy: str
+) -> None:
+    library = PROGRAMS[client]
+    led = lead(cluster, member_programs, client, strategy, rounds=ROUNDS)
+    assert len(led) >= ROUNDS
+    different = [each for each in led if not agrees(LIBRARIES[library].strategies[strategy], each)]
+    assert not different, f"{len(different)} of {len(led)} plans are others, the first is {different[0]}"
+
+
+def lead(cluster: EmbeddedCluster, programs: Programs, client: str, strategy: str, *, rounds: int) -> list[Led]:
+    """Has a real client lead a group for so many rounds; returns all rebalances that it has led."""
+    group = f"{client}-{strategy}-{secrets.token_hex(2)}"
+    with LeaderRelay(cluster.bootstrap) as relay:
+        config = Join(
+            bootstrap=relay.bootstrap,
+            group=group,
+            topics=list(TOPICS),
+            client_id="leader",
+            assignor=strategy,
+            instance_id=None,
+            session_timeout_ms=LONG_MS,
+            heartbeat_interval_ms=50,
+            max_poll_interval_ms=LONG_MS,
+            metadata_max_age_ms=LONG_MS,
+            commits="when-told",
+        )
+        leader = Member(programs, client=client, name="leader", config=config)
+        followers = Followers(
+            cluster.bootstrap,
+            group=group,
+            strategy=strategy,
+            topics=TOPICS,
+            seed=SEED,
+            prefixes=client == "kafka-python",
+        )
+        try:
+            leader.join()
+            wait_until_led(relay, leader)
+            for _ in range(rounds):
+                followers.play_round()
+        finally:
+            followers.close()
+            leader.stop()
+        return relay.led
+
+
+def wait_until_led(relay: LeaderRelay, leader: Member) -> None:
+    deadline = time.monotonic() + 60
+    while not relay.led:
+        assert leader.is_running, leader.last_output()
+        assert time.monotonic() < deadline, f"{leader} does not lead\n{leader.last_output()}"
+        time.sleep(0.02)
+
+
+def agrees(strategy: LibraryStrategy, led: Led) -> bool:
+    """Whether our plan is the client's, or has what all of the client's plans have in common."""
+    members = [
+        strategy.subscriber(each.member_id, each.subscription, instance_id=each.instance_id) for each in led.members
+    ]
+    try:
+        plan = strategy.assign(members, Topics(counts=TOPICS))
+    except AssignorFailed:
+        return False
+    ours = {member_id: set(list_partitions(held)) for member_id, held in plan.items()}
+    theirs = {each.member_id: set[Partition]() for each in members}
+    theirs |= {member_id: set(list_partitions(read_assignment(each))) for member_id, each in led.assignments.items()}
+    return ours == theirs or (not strategy.is_exact and _are_as_good(ours, theirs, members))
+
+
+def _are_as_good(
+    ours: Mapping[str, set[Partition]], theirs: Mapping[str, set[Partition]], members: list[Subscriber]
+) -> bool:
+    """Whether two plans have shares of the same sizes, and as many partitions stay where they were."""
+    return measures(ours, members) == measures(theirs, members)
+
+
+def measures(plan: Mapping[str, set[Partition]], members: list[Subscriber]) -> tuple[list[int], int]:
+    """Returns the sizes of the shares, the smallest first, and how many partitions stay with a member that has them."""
+    kept = sum(len(plan[each.member_id].intersection(list_partitions(each.owned))) for each in members)
+    return sorted(map(len, plan.values())), kept
