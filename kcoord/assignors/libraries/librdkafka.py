@@ -4,15 +4,17 @@ Two static members are compared by their instance ids, but a static and another 
 order, so where a group has both kinds, the order of members is what qsort() happens to leave; here it is glibc's.
 
 The cooperative sticky assignor is KIP-54's original algorithm. Claims of one generation on the same partition void each
-other. What is assigned to one member and claimed by another is withheld, whatever the generation of the claim, and what
-is claimed and assigned to nobody goes back to the member that claims it.
+other. Of others the newest one counts, but the partition is then moved as if the last claimant in the JoinGroup
+response had it, so that it may end up with two members. What is assigned to one member and claimed by another is
+withheld, whatever the generation of the claim, and what is claimed and assigned to nobody goes back to the member that
+claims it.
 """
 
 from collections.abc import Collection, Iterable, Sequence
 
 from kcoord.assignors.libraries.byte_order import byte_order, known_counts, merge_sort
 from kcoord.assignors.libraries.circle import cut_range, deal_in_circle
-from kcoord.assignors.libraries.original_sticky import Claimed, Movements, OriginalSticky
+from kcoord.assignors.libraries.original_sticky import Claimed, Held, Movements, OriginalSticky
 from kcoord.assignors.plan import AssignorFailed, Partition, Plan, Subscriber, Topics, distinct, list_partitions
 
 
@@ -110,9 +112,17 @@ class _Sticky(OriginalSticky):
     def __init__(self, members: Sequence[Subscriber], counts: dict[str, int], claimed: Claimed) -> None:
         super().__init__(members, counts, claimed)
         self.movements = _Movements()
+        self._last_claimant = {
+            partition: each.member_id for each in members for partition in list_partitions(each.owned)
+        }
 
     def is_fresh(self) -> bool:
         return False
+
+    def retain(self, unassigned: Held) -> None:
+        """Takes the last claimant for the owner of a partition, also where another one has it by its generation."""
+        super().retain(unassigned)
+        self.owner_of |= {partition: self._last_claimant[partition] for partition in self.owner_of}
 
     def others(self) -> Iterable[Partition]:
         if not any(map(self.remaining_of, self.held)):
@@ -125,7 +135,7 @@ class _Sticky(OriginalSticky):
 def _adjust(members: Sequence[Subscriber], wished: Plan) -> Plan:
     """Returns the plan without what must be given up first, and with what is assigned to nobody but claimed."""
     claimant = {partition: each.member_id for each in members for partition in list_partitions(each.owned)}
-    planned = {partition: member_id for member_id, held in wished.items() for partition in list_partitions(held)}
+    planned = {one: each.member_id for each in members for one in list_partitions(wished[each.member_id])}
     plan: dict[str, dict[str, list[int]]] = {each.member_id: {} for each in members}
     for topic, number in sorted(planned | claimant):
         owner = claimant.get((topic, number))

@@ -19,6 +19,7 @@ from kcoord.assignors.libraries.byte_order import byte_order
 from kcoord.assignors.plan import AssignorFailed, Partition, Plan, Subscriber, group_by_topic
 
 Held: TypeAlias = dict[Partition, None]  # a set that remembers the order of insertion
+Counted: TypeAlias = dict[Partition, int]  # librdkafka may give a member the same partition twice
 _Pair: TypeAlias = tuple[str, str]  # the member that gave a partition, the one that got it
 
 
@@ -84,19 +85,23 @@ class OriginalSticky:
         for member_id, topics in self.wanted.items():
             for topic in topics:
                 self.subscribers[topic].append(member_id)
-        self.held = {each.member_id: claimed.held.get(each.member_id, {}) for each in members}
+        self.held: dict[str, Counted] = {
+            each.member_id: dict.fromkeys(claimed.held.get(each.member_id, ()), 1) for each in members
+        }
         self.owner_of: dict[Partition, str] = {}
         self.movements = Movements()
         self.revokes = False
         self._topics_of = {member_id: frozenset(topics) for member_id, topics in self.wanted.items()}
+        self._sizes: dict[str, int] = {}
         self._by_size: list[tuple[int, bytes, str]] = []
 
     def plan(self) -> Plan:
         """Plans, and returns the assignment of each member."""
         in_order = self.order_partitions()
         unassigned = dict.fromkeys(in_order)
-        self._retain(unassigned)
-        self._by_size = sorted((len(held), byte_order(each), each) for each, held in self.held.items())
+        self.retain(unassigned)
+        self._sizes = {member_id: len(held) for member_id, held in self.held.items()}
+        self._by_size = sorted((size, byte_order(each), each) for each, size in self._sizes.items())
         if self._by_size:
             self.balance(in_order, list(unassigned))
         return {member_id: group_by_topic(sorted(held)) for member_id, held in self.held.items()}
@@ -138,8 +143,8 @@ class OriginalSticky:
         before = self.snapshot()
         if not self.revokes:
             self.even_out(unassigned)
-        if self.even_out(in_order) and not was_empty and self.imbalance() >= before[2]:
-            self.held, self.owner_of, _ = before
+        if self.even_out(in_order) and not was_empty and self.imbalance() >= before[1]:
+            self.held = before[0]
         self.held |= fixed
 
     def exists(self, partition: Partition) -> bool:
@@ -180,24 +185,25 @@ class OriginalSticky:
         """Returns the subscriber with the fewest partitions, of equal ones the first by its id."""
         return next((each for _, _, each in self._by_size if topic in self._topics_of[each]), None)
 
-    def take_fixed(self) -> dict[str, Held]:
+    def take_fixed(self) -> dict[str, Counted]:
         """Takes out the members that neither give nor get a partition when the group is evened out."""
         fixed = {}
         for _, _, member_id in list(self._by_size):
             held = self.held[member_id]
-            is_full = len(held) >= sum(self.counts[topic] for topic in self.wanted[member_id])
+            is_full = self._sizes[member_id] >= sum(self.counts[topic] for topic in self.wanted[member_id])
             if is_full and all(len(self.subscribers[topic]) < 2 for topic, _ in held):
                 fixed[member_id] = self.held.pop(member_id)
+                del self._sizes[member_id]
         self._by_size = [each for each in self._by_size if each[2] not in fixed]
         return fixed
 
-    def snapshot(self) -> tuple[dict[str, Held], dict[Partition, str], int]:
+    def snapshot(self) -> tuple[dict[str, Counted], int]:
         """Returns a copy of the assignment, and how uneven it is."""
-        return {member_id: dict(held) for member_id, held in self.held.items()}, dict(self.owner_of), self.imbalance()
+        return {member_id: dict(held) for member_id, held in self.held.items()}, self.imbalance()
 
     def imbalance(self) -> int:
         """Returns the sum of the differences between any two members that are not fixed."""
-        sizes = sorted(map(len, self.held.values()))
+        sizes = sorted(self._sizes.values())
         return sum(size * (2 * rank + 1 - len(sizes)) for rank, size in enumerate(sizes))
 
     def even_out(self, partitions: Sequence[Partition]) -> bool:
@@ -217,26 +223,33 @@ class OriginalSticky:
 
     def give(self, partition: Partition, member_id: str) -> None:
         """Gives a partition to a member."""
-        held, key = self.held[member_id], byte_order(member_id)
-        del self._by_size[bisect_left(self._by_size, (len(held), key, member_id))]
-        held[partition] = None
+        held = self.held[member_id]
+        held[partition] = held.get(partition, 0) + 1
         self.owner_of[partition] = member_id
-        insort(self._by_size, (len(held), key, member_id))
+        self._resize(member_id, 1)
 
     def take(self, partition: Partition, member_id: str) -> None:
         """Takes a partition from a member, if it has it."""
-        held, key = self.held[member_id], byte_order(member_id)
-        del self._by_size[bisect_left(self._by_size, (len(held), key, member_id))]
-        held.pop(partition, None)
-        insort(self._by_size, (len(held), key, member_id))
+        held = self.held[member_id]
+        if partition in held:
+            held[partition] -= 1
+            if not held[partition]:
+                del held[partition]
+            self._resize(member_id, -1)
 
-    def _retain(self, unassigned: Held) -> None:
+    def size_of(self, member_id: str) -> int:
+        """Returns how many partitions a member has that takes part."""
+        if member_id not in self._sizes:
+            raise AssignorFailed(f"{member_id} takes no part any more")
+        return self._sizes[member_id]
+
+    def retain(self, unassigned: Held) -> None:
         """Leaves members what they own, may keep and what exists, and takes that from the unassigned partitions."""
         for member_id, held in self.held.items():
             existing = [each for each in held if self.exists(each)]
             kept = [each for each in existing if self.may_keep(member_id, each)]
             self.revokes = self.revokes or len(kept) < len(existing)
-            self.held[member_id] = dict.fromkeys(kept)
+            self.held[member_id] = dict.fromkeys(kept, 1)
             self.owner_of |= dict.fromkeys(kept, member_id)
             for each in kept:
                 unassigned.pop(each, None)
@@ -257,26 +270,27 @@ class OriginalSticky:
     def _taker(self, partition: Partition) -> str | None:
         """Returns the member that should have the partition instead of its owner: its former owner, or the subscriber
         with the fewest."""
-        size = len(self.held[self.owner_of[partition]])
+        size = self.size_of(self.owner_of[partition])
         former = self.former_owners.get(partition)
-        if former is not None and size > self._size_of_former(former) + 1:
+        if former is not None and size > self.size_of(former) + 1:
             return former
         poorest = self.poorest(partition[0])
-        return poorest if poorest is not None and size > len(self.held[poorest]) + 1 else None
+        return poorest if poorest is not None and size > self._sizes[poorest] + 1 else None
 
-    def _size_of_former(self, former: str) -> int:
-        if former not in self.held:
-            raise AssignorFailed(f"the former owner {former} takes no part any more")
-        return len(self.held[former])
+    def _resize(self, member_id: str, change: int) -> None:
+        size, key = self._sizes[member_id], byte_order(member_id)
+        del self._by_size[bisect_left(self._by_size, (size, key, member_id))]
+        self._sizes[member_id] = size + change
+        insort(self._by_size, (size + change, key, member_id))
 
     def _is_balanced(self) -> bool:
         """Whether no member lacks a partition of its topics that a member with more has."""
         if self._by_size[0][0] >= self._by_size[-1][0] - 1:
             return True
         largest: dict[str, int] = {}
-        for held in self.held.values():
+        for member_id, held in self.held.items():
             for topic, _ in held:
-                largest[topic] = max(largest.get(topic, 0), len(held))
+                largest[topic] = max(largest.get(topic, 0), self._sizes[member_id])
         return not any(
             size < largest.get(topic, 0)
             for size, _, member_id in self._by_size

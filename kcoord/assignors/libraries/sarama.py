@@ -105,6 +105,6 @@ class _Sticky(OriginalSticky):
             fixed = {member_id: {} for member_id in fixed}
         self.held |= fixed
 
-    def _size_of_former(self, former: str) -> int:
-        """Returns the size of a former owner: 0 if it takes no part."""
-        return len(self.held.get(former, {}))
+    def size_of(self, member_id: str) -> int:
+        """Returns the size of a member: 0 if it takes no part."""
+        return super().size_of(member_id) if member_id in self.held else 0

@@ -38,7 +38,9 @@ class Follower:
         self.owned: TopicPartitions = {}
         self._joins = 0
 
-    def start_join(self, topics: Sequence[str], owned: TopicPartitions, generation: int | None, *, prefix: bytes) -> None:
+    def start_join(
+        self, topics: Sequence[str], owned: TopicPartitions, generation: int | None, *, prefix: bytes
+    ) -> None:
         """Sends a JoinGroup; its response comes when all members have joined."""
         self._joins += 1
         # Each subscription differs in what its leader does not read: a member whose subscription is the same as before
@@ -112,7 +114,7 @@ class Followers:
         host, _, port = bootstrap.rpartition(":")
         self._endpoint = host, int(port)
         self._group, self._strategy, self._topics = group, strategy, topics
-        self._rng = random.Random(f"{group} {strategy} {seed}")
+        self._rng = random.Random(f"{strategy} {seed}")
         self._prefixes = prefixes
         self._members: list[Follower] = []
         self._admin = Client(*self._endpoint)

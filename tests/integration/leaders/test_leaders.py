@@ -18,7 +18,7 @@ from kcoord.testing.embedded import EmbeddedCluster
 from tests.clients.group_members.member import Join
 from tests.clients.group_members.programs import Programs
 from tests.integration.leaders.followers import Followers
-from tests.integration.leaders.leader_relay import Led, LeaderRelay
+from tests.integration.leaders.leader_relay import LeaderRelay, Led
 from tests.integration.support.group_member import Member
 
 ROUNDS: Final = int(os.environ.get("KCOORD_TEST_LED", "25"))
@@ -109,17 +109,18 @@ def agrees(strategy: LibraryStrategy, led: Led) -> bool:
     ours = {member_id: set(list_partitions(held)) for member_id, held in plan.items()}
     theirs = {each.member_id: set[Partition]() for each in members}
     theirs |= {member_id: set(list_partitions(read_assignment(each))) for member_id, each in led.assignments.items()}
-    return ours == theirs or (not strategy.is_exact and _are_as_good(ours, theirs, members))
+    if strategy.is_exact or ours == theirs:
+        return ours == theirs
+    return measures(strategy, ours, members) == measures(strategy, theirs, members)
 
 
-def _are_as_good(
-    ours: Mapping[str, set[Partition]], theirs: Mapping[str, set[Partition]], members: list[Subscriber]
-) -> bool:
-    """Whether two plans have shares of the same sizes, and as many partitions stay where they were."""
-    return measures(ours, members) == measures(theirs, members)
+def measures(
+    strategy: LibraryStrategy, plan: Mapping[str, set[Partition]], members: list[Subscriber]
+) -> tuple[list[int], int]:
+    """Returns the sizes of the shares, the smallest first, and how many partitions stay with a member that has them.
 
-
-def measures(plan: Mapping[str, set[Partition]], members: list[Subscriber]) -> tuple[list[int], int]:
-    """Returns the sizes of the shares, the smallest first, and how many partitions stay with a member that has them."""
+    Of a cooperative plan the first is how many partitions are assigned at all: which shares lack what others give up
+    first differs from plan to plan."""
     kept = sum(len(plan[each.member_id].intersection(list_partitions(each.owned))) for each in members)
-    return sorted(map(len, plan.values())), kept
+    sizes = sorted(map(len, plan.values()))
+    return [sum(sizes)] if strategy.name == "cooperative-sticky" else sizes, kept
