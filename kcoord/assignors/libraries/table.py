@@ -140,7 +140,9 @@ _LIBRDKAFKA: Final = Library(
 _FRANZ_GO_STICKY: Final = (
     "It has an algorithm of its own: as even as possible, then as few moves as possible. Java's may stop before that."
 )
-_BEST: Final = "the sizes of the shares, and the number of partitions that move"
+_BEST: Final = (
+    "the sizes of the shares, and how many partitions stay where they are, unless two members claim the same partition"
+)
 
 _FRANZ_GO: Final = Library(
     name="franz-go",
@@ -233,6 +235,13 @@ _KAFKA_PYTHON_STICKY: Final = (
     "It is KIP-54's original algorithm, without racks. Of two equal claims the first one counts."
 )
 
+_KAFKA_PYTHON_USER_DATA: Final = (
+    "Its user data begin with their version, so that it and other libraries do not know what each other's members own."
+)
+_KAFKA_PYTHON_GUARANTEE: Final = (
+    "the plan, unless two members claim the same partition: then it may depend on Python's hashes, too"
+)
+
 _KAFKA_PYTHON: Final = Library(
     name="kafka-python",
     title="kafka-python",
@@ -254,13 +263,17 @@ _KAFKA_PYTHON: Final = Library(
             name="sticky",
             assign=kafka_python.assign_sticky,
             read=reading.as_kafka_python_sticky,
-            difference=_KAFKA_PYTHON_STICKY,
+            difference=f"{_KAFKA_PYTHON_STICKY} {_KAFKA_PYTHON_USER_DATA}",
+            is_exact=False,
+            guarantee=_KAFKA_PYTHON_GUARANTEE,
         ),
         LibraryStrategy(
             name="cooperative-sticky",
             assign=kafka_python.assign_cooperative,
             read=reading.from_fields,
             difference=_KAFKA_PYTHON_STICKY,
+            is_exact=False,
+            guarantee=_KAFKA_PYTHON_GUARANTEE,
         ),
     ),
     mixes="A list with eager and cooperative strategies is refused.",

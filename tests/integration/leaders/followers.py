@@ -1,13 +1,15 @@
 """The members of a group that a real client leads: scripted, seeded, and each with a connection of its own."""
 
 import random
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any, Final
 
 from kcoord.api_keys import ApiKey
 from kcoord.assignors.plan import TopicPartitions
 from kcoord.client.client import Client
+from kcoord.client.connect_errors import NoAnswer
 from kcoord.errors import ErrorCode
 from kcoord.protocol.consumer_protocol import (
     OwnedPartitions,
@@ -20,6 +22,12 @@ from kcoord.protocol.consumer_protocol import (
 
 LONG: Final = timedelta(minutes=3)
 MOST: Final = 7
+PATIENCE: Final = 30.0
+POLL: Final = 0.5
+
+
+class LeaderGone(Exception):
+    """The leader has ended by itself."""
 
 
 class Follower:
@@ -30,7 +38,7 @@ class Follower:
         self._strategy = strategy
         self._group = group
         name = rng.choice(["consumer", "app", "zebra"])
-        self._client = Client(*endpoint, client_id=f"{name}{rng.randint(0, 99)}")
+        self._client = Client(*endpoint, client_id=f"{name}{rng.randint(0, 99)}", timeout=POLL)
         self.instance_id = f"{rng.choice('abyz')}{rng.getrandbits(32):08x}" if rng.random() < 0.3 else None
         self._version = 5 if self.instance_id else 3
         self._member_id = ""
@@ -58,8 +66,8 @@ class Follower:
             rebalance_timeout=LONG,
         )
 
-    def end_join(self) -> None:
-        response = self._client.receive(ApiKey.JOIN_GROUP, self._version)
+    def end_join(self, is_led: Callable[[], bool]) -> None:
+        response = self._receive(ApiKey.JOIN_GROUP, self._version, is_led)
         assert not response.error_code, response
         self._member_id, self._generation = response.member_id, response.generation_id
 
@@ -73,20 +81,33 @@ class Follower:
             assignments=(),
         )
 
-    def end_sync(self) -> None:
+    def end_sync(self, is_led: Callable[[], bool]) -> None:
         """Takes the assignment, unless the leader has begun another rebalance already."""
-        response = self._client.receive(ApiKey.SYNC_GROUP, 2)
+        response = self._receive(ApiKey.SYNC_GROUP, 2, is_led)
         if response.error_code is not ErrorCode.rebalance_in_progress:
             assert not response.error_code, response
             self.owned = read_assignment(bytes(response.assignment))
 
     def leave(self) -> None:
         self._client.ask(ApiKey.LEAVE_GROUP, 2, group_id=self._group, member_id=self._member_id)
+        self.hang_up()
+
+    def hang_up(self) -> None:
         self._client.close()
 
     @property
     def generation(self) -> int:
         return self._generation
+
+    def _receive(self, api_key: int, version: int, is_led: Callable[[], bool]) -> Any:
+        deadline = time.monotonic() + PATIENCE
+        while True:
+            try:
+                return self._client.receive(api_key, version)
+            except NoAnswer:
+                if not is_led():
+                    raise LeaderGone from None
+                assert time.monotonic() < deadline, "the group does not come to rest"
 
 
 def _subscription(
@@ -109,20 +130,31 @@ class Followers:
     """All scripted members of a group. In each round some come and go, and all others join again."""
 
     def __init__(
-        self, bootstrap: str, *, group: str, strategy: str, topics: Mapping[str, int], seed: int, prefixes: bool
+        self,
+        bootstrap: str,
+        *,
+        group: str,
+        strategy: str,
+        topics: Mapping[str, int],
+        seed: int,
+        mixed: float,
+        prefixes: bool,
+        is_led: Callable[[], bool],
     ) -> None:
+        """`mixed` is how often members are subscribed to different topics, `prefixes` whether some write sticky user
+        data as kafka-python does. `is_led` says whether the leader's process runs."""
         host, _, port = bootstrap.rpartition(":")
         self._endpoint = host, int(port)
         self._group, self._strategy, self._topics = group, strategy, topics
         self._rng = random.Random(f"{strategy} {seed}")
-        self._prefixes = prefixes
+        self._mixed, self._prefixes, self._is_led = mixed, prefixes, is_led
         self._members: list[Follower] = []
         self._admin = Client(*self._endpoint)
 
     def play_round(self) -> None:
         """Changes the group, and takes part in the rebalance."""
         rng = self._rng
-        has_same_topics = rng.random() < 0.5
+        has_same_topics = rng.random() >= self._mixed
         for each in [each for each in self._members[1:] if rng.random() < 0.2]:
             self._members.remove(each)
             each.leave()
@@ -133,15 +165,19 @@ class Followers:
         # The rebalance cannot complete before those that stay have joined, so that the new ones are in it.
         self._start_joins(new, has_same_topics=has_same_topics)
         while len(self._described().members) < 1 + len(self._members):
-            assert self._described().group_state != "Dead"
+            if not self._is_led():
+                raise LeaderGone
         self._start_joins(stay, has_same_topics=has_same_topics)
-        for step in (Follower.end_join, Follower.start_sync, Follower.end_sync):
-            for each in self._members:
-                step(each)
+        for each in self._members:
+            each.end_join(self._is_led)
+        for each in self._members:
+            each.start_sync()
+        for each in self._members:
+            each.end_sync(self._is_led)
 
     def close(self) -> None:
         for each in self._members:
-            each.leave()
+            each.hang_up()
         self._admin.close()
 
     def _described(self) -> Any:

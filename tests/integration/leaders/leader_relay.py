@@ -33,7 +33,8 @@ class Led:
     generation: int
     strategy: str
     members: Sequence[JoinedMember]
-    assignments: Mapping[str, bytes]
+    assignments: Mapping[str, bytes] | None
+    """None if the client ended instead."""
 
 
 class LeaderRelay:
@@ -100,25 +101,31 @@ class LeaderRelay:
             return frame.replace(HOST + self._upstream.to_bytes(4), HOST + self.port.to_bytes(4))
         return frame
 
+    def unanswered(self) -> list[Led]:
+        """Returns the last rebalance, if the client has sent no assignments for it."""
+        with self._lock:
+            generation = max(self._joined, default=-1)
+            if generation < 0 or any(each.generation == generation for each in self.led):
+                return []
+            joined = self._joined[generation]
+            return [_led(joined, None)] if joined.leader == joined.member_id else []
+
     def _note(self, sync: Any) -> None:
         joined = self._joined.get(sync.generation_id)
-        if joined is None or joined.leader != joined.member_id:
-            return
-        self.led.append(
-            Led(
-                generation=sync.generation_id,
-                strategy=joined.protocol_name,
-                members=[
-                    JoinedMember(
-                        member_id=each.member_id,
-                        instance_id=getattr(each, "group_instance_id", None),
-                        subscription=bytes(each.metadata),
-                    )
-                    for each in joined.members
-                ],
-                assignments={each.member_id: bytes(each.assignment) for each in sync.assignments},
-            )
+        if joined is not None and joined.leader == joined.member_id:
+            self.led.append(_led(joined, {each.member_id: bytes(each.assignment) for each in sync.assignments}))
+
+
+def _led(joined: Any, assignments: Mapping[str, bytes] | None) -> Led:
+    members = [
+        JoinedMember(
+            member_id=each.member_id,
+            instance_id=getattr(each, "group_instance_id", None),
+            subscription=bytes(each.metadata),
         )
+        for each in joined.members
+    ]
+    return Led(generation=joined.generation_id, strategy=joined.protocol_name, members=members, assignments=assignments)
 
 
 def _pump(source: socket.socket, target: socket.socket, observe: Callable[[bytes], bytes]) -> None:

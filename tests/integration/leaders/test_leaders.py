@@ -15,23 +15,24 @@ from kcoord.assignors.libraries.table import LIBRARIES, LibraryStrategy
 from kcoord.assignors.plan import AssignorFailed, Partition, Subscriber, Topics, list_partitions
 from kcoord.protocol.consumer_protocol import read_assignment
 from kcoord.testing.embedded import EmbeddedCluster
+from tests.assignors.libraries.library_cases import is_claimed_twice
 from tests.clients.group_members.member import Join
 from tests.clients.group_members.programs import Programs
-from tests.integration.leaders.followers import Followers
+from tests.integration.leaders.followers import Followers, LeaderGone
 from tests.integration.leaders.leader_relay import LeaderRelay, Led
 from tests.integration.support.group_member import Member
 
-ROUNDS: Final = int(os.environ.get("KCOORD_TEST_LED", "25"))
+ROUNDS: Final = int(os.environ.get("KCOORD_TEST_LED", "40"))
 SEED: Final = int(os.environ.get("KCOORD_TEST_SEED", "1"))
 TOPICS: Final = {"a": 5, "b": 1, "c": 7, "d": 12, "e": 3}
 LONG_MS: Final = 180_000
 PROGRAMS: Final = {"confluent-kafka": "librdkafka", "franz-go": "franz-go", "kafka-python": "kafka-python"}
 CASES: Final = [
-    (client, strategy)
-    for client, library in PROGRAMS.items()
-    for strategy in LIBRARIES[library].strategies
-    if (client, strategy) != ("kafka-python", "roundrobin")
+    (client, strategy) for client, library in PROGRAMS.items() for strategy in LIBRARIES[library].strategies
 ]
+MIXED: Final = {("kafka-python", "roundrobin"): 0.05}
+"""How often members are subscribed to different topics, if not every second time: kafka-python's round robin fails
+then, and a leader has to start again."""
 
 
 @pytest.fixture(scope="module")
@@ -46,14 +47,18 @@ def test_a_leader_plans_as_we_say(
     cluster: EmbeddedCluster, member_programs: Programs, client: str, strategy: str
 ) -> None:
     library = PROGRAMS[client]
-    led = lead(cluster, member_programs, client, strategy, rounds=ROUNDS)
-    assert len(led) >= ROUNDS
-    different = [each for each in led if not agrees(LIBRARIES[library].strategies[strategy], each)]
+    led: list[Led] = []
+    while len(led) < ROUNDS:
+        led += lead(cluster, member_programs, client, strategy, rounds=ROUNDS - len(led), seed=SEED + len(led))
+    different = [each for each in led if not agrees(library, each)]
     assert not different, f"{len(different)} of {len(led)} plans are others, the first is {different[0]}"
 
 
-def lead(cluster: EmbeddedCluster, programs: Programs, client: str, strategy: str, *, rounds: int) -> list[Led]:
-    """Has a real client lead a group for so many rounds; returns all rebalances that it has led."""
+def lead(
+    cluster: EmbeddedCluster, programs: Programs, client: str, strategy: str, *, rounds: int, seed: int
+) -> list[Led]:
+    """Has a real client lead a group for so many rounds; returns all rebalances that it has led. If the client ends by
+    itself, the last one is that in which it did."""
     group = f"{client}-{strategy}-{secrets.token_hex(2)}"
     with LeaderRelay(cluster.bootstrap) as relay:
         config = Join(
@@ -75,14 +80,18 @@ def lead(cluster: EmbeddedCluster, programs: Programs, client: str, strategy: st
             group=group,
             strategy=strategy,
             topics=TOPICS,
-            seed=SEED,
+            seed=seed,
+            mixed=MIXED.get((client, strategy), 0.5),
             prefixes=client == "kafka-python",
+            is_led=lambda: leader.is_running,
         )
         try:
             leader.join()
             wait_until_led(relay, leader)
             for _ in range(rounds):
                 followers.play_round()
+        except LeaderGone:
+            return [*relay.led, *relay.unanswered()]
         finally:
             followers.close()
             leader.stop()
@@ -97,21 +106,26 @@ def wait_until_led(relay: LeaderRelay, leader: Member) -> None:
         time.sleep(0.02)
 
 
-def agrees(strategy: LibraryStrategy, led: Led) -> bool:
+def agrees(library: str, led: Led) -> bool:
     """Whether our plan is the client's, or has what all of the client's plans have in common."""
+    strategy = LIBRARIES[library].strategies[led.strategy]
     members = [
         strategy.subscriber(each.member_id, each.subscription, instance_id=each.instance_id) for each in led.members
     ]
     try:
         plan = strategy.assign(members, Topics(counts=TOPICS))
     except AssignorFailed:
+        return led.assignments is None
+    if led.assignments is None:
         return False
     ours = {member_id: set(list_partitions(held)) for member_id, held in plan.items()}
     theirs = {each.member_id: set[Partition]() for each in members}
     theirs |= {member_id: set(list_partitions(read_assignment(each))) for member_id, each in led.assignments.items()}
     if strategy.is_exact or ours == theirs:
         return ours == theirs
-    return measures(strategy, ours, members) == measures(strategy, theirs, members)
+    if is_claimed_twice(members):
+        return True
+    return library != "kafka-python" and measures(strategy, ours, members) == measures(strategy, theirs, members)
 
 
 def measures(

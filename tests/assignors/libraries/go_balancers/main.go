@@ -94,7 +94,7 @@ func balance(asked question) (plan, error) {
 		return balanceWithFranzGo(asked)
 	case "sarama":
 		return balanceWithSarama(asked)
-	case "sarama lists":
+	case "lists":
 		return nil, validateSarama(strings.Split(asked.Strategy, ","))
 	}
 	return nil, fmt.Errorf("there is no library %s", asked.Library)

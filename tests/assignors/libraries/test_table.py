@@ -1,0 +1,92 @@
+"""The table of libraries: what each plans in groups where they differ, and which lists of strategies they refuse."""
+
+import pytest
+from confluent_kafka import Consumer, KafkaException
+
+from kcoord.assignors.libraries.table import LIBRARIES, refusal
+from kcoord.assignors.plan import AssignorFailed, Plan, Subscriber, Topics, list_partitions
+from kcoord.assignors.strategies import STRATEGIES
+from kcoord.protocol.consumer_protocol import OwnedPartitions, Subscription, write_sticky_user_data, write_subscription
+
+
+def plan(library: str, strategy: str, members: list[Subscriber], **counts: int) -> dict[str, str]:
+    planned: Plan = LIBRARIES[library].strategies[strategy].assign(members, Topics(counts=counts))
+    return {
+        member_id: " ".join(f"{topic}-{number}" for topic, number in sorted(list_partitions(held)))
+        for member_id, held in planned.items()
+    }
+
+
+@pytest.mark.parametrize(
+    "strategies",
+    [["range", "roundrobin"], ["range", "cooperative-sticky"], ["cooperative-sticky", "roundrobin"], ["sticky"]],
+    ids=",".join,
+)
+def test_librdkafka_refuses_lists_as_the_table_says(strategies: list[str]) -> None:
+    error = None
+    try:
+        Consumer({"group.id": "g", "partition.assignment.strategy": ",".join(strategies), "log_level": 0})
+    except KafkaException as refused:
+        error = refused.args[0].str()
+    assert refusal("librdkafka", strategies) == error
+
+
+def test_java_and_franz_go_refuse_no_list() -> None:
+    for library in ("java", "franz-go"):
+        assert refusal(library, list(LIBRARIES[library].strategies)) is None
+
+
+def test_javas_strategies_are_those_of_kafkas_assignors() -> None:
+    for name, strategy in LIBRARIES["java"].strategies.items():
+        assert strategy.assign is STRATEGIES[name].assign
+
+
+def test_librdkafka_sorts_a_static_member_among_the_others() -> None:
+    members = [
+        Subscriber(member_id="a", topics=["t"]),
+        Subscriber(member_id="z-1", instance_id="z", topics=["t"]),
+    ]
+    assert plan("java", "range", members, t=3) == {"a": "t-2", "z-1": "t-0 t-1"}
+    assert plan("librdkafka", "range", members, t=3) == {"a": "t-0 t-1", "z-1": "t-2"}
+
+
+def test_sarama_does_not_know_instance_ids_and_sorts_partitions_as_text() -> None:
+    members = [
+        Subscriber(member_id="a", topics=["t"]),
+        Subscriber(member_id="b", instance_id="0", topics=["t"]),
+    ]
+    assert plan("sarama", "range", members, t=3) == {"a": "t-0 t-1", "b": "t-2"}
+    assert plan("franz-go", "range", members, t=3) == {"a": "t-2", "b": "t-0 t-1"}
+    assert plan("sarama", "roundrobin", members, t=11)["a"] == "t-0 t-3 t-5 t-7 t-9 t-10"
+    assert plan("java", "roundrobin", members, t=11)["a"] == "t-1 t-3 t-5 t-7 t-9"
+
+
+def test_kafka_python_forgets_members_where_static_and_other_ones_alternate() -> None:
+    members = [
+        Subscriber(member_id="a", topics=["t"]),
+        Subscriber(member_id="b-1", instance_id="b", topics=["t"]),
+        Subscriber(member_id="c", topics=["t"]),
+    ]
+    assert plan("kafka-python", "range", members, t=4) == {"a": "", "b-1": "t-0 t-1", "c": "t-2 t-3"}
+
+
+def test_kafka_pythons_round_robin_fails_if_a_member_must_be_passed_over() -> None:
+    members = [Subscriber(member_id="a", topics=["t"]), Subscriber(member_id="b", topics=["u"])]
+    with pytest.raises(AssignorFailed, match="KeyError"):
+        plan("kafka-python", "roundrobin", members, t=2, u=2)
+
+
+def test_kafka_python_and_the_others_cannot_read_each_others_sticky_user_data() -> None:
+    owned = OwnedPartitions(owned={"t": [1]}, generation=7)
+    of_java = write_sticky_user_data(owned)
+    of_kafka_python = b"\0\1" + of_java
+    strategies = {library: LIBRARIES[library].strategies["sticky"] for library in ("java", "kafka-python", "sarama")}
+    for user_data, reader in ((of_java, "java"), (of_kafka_python, "kafka-python"), (of_java, "sarama")):
+        content = write_subscription(Subscription(topics=["t"], user_data=user_data))
+        assert dict(strategies[reader].subscriber("m", content).owned) == {"t": (1,)}
+    content = write_subscription(Subscription(topics=["t"], user_data=of_java))
+    assert not strategies["kafka-python"].subscriber("m", content).owned
+    content = write_subscription(Subscription(topics=["t"], user_data=of_kafka_python))
+    assert not strategies["java"].subscriber("m", content).owned
+    with pytest.raises(AssignorFailed, match="insufficient data"):
+        strategies["sarama"].subscriber("m", content)
