@@ -108,3 +108,14 @@ class _Sticky(OriginalSticky):
     def size_of(self, member_id: str) -> int:
         """Returns the size of a member: 0 if it takes no part."""
         return super().size_of(member_id) if member_id in self.held else 0
+
+    def give(self, partition: Partition, member_id: str) -> None:
+        """Gives a partition to a member. It is lost if that one takes no part, as a former owner may."""
+        if member_id in self.held:
+            super().give(partition, member_id)
+        self.owner_of[partition] = member_id
+
+    def take(self, partition: Partition, member_id: str) -> None:
+        """Takes a partition from a member, if it has it."""
+        if member_id in self.held:
+            super().take(partition, member_id)

@@ -239,7 +239,7 @@ _KAFKA_PYTHON_USER_DATA: Final = (
     "Its user data begin with their version, so that it and other libraries do not know what each other's members own."
 )
 _KAFKA_PYTHON_GUARANTEE: Final = (
-    "the plan, unless two members claim the same partition: then it may depend on Python's hashes, too"
+    "the plan, but for a few groups with different topics or contested claims, where Python's hashes have a part in it"
 )
 
 _KAFKA_PYTHON: Final = Library(

@@ -1,6 +1,7 @@
 """Asks the assignors of other libraries, in programs that take a case as a line and give plans as a line."""
 
 import json
+import os
 import subprocess
 import sys
 from base64 import b64encode
@@ -62,15 +63,16 @@ def go_libraries(folder: Path) -> Iterator[AskedLibrary]:
 
 
 @contextmanager
-def kafka_python() -> Iterator[AskedLibrary]:
-    """Starts the program for kafka-python."""
-    with _started([sys.executable, str(HERE / "kafka_python_program.py")]) as asked:
+def kafka_python(hash_seed: int) -> Iterator[AskedLibrary]:
+    """Starts the program for kafka-python, with a seed for Python's hashes."""
+    with _started([sys.executable, str(HERE / "kafka_python_program.py")], PYTHONHASHSEED=str(hash_seed)) as asked:
         yield asked
 
 
 @contextmanager
-def _started(command: Sequence[str]) -> Iterator[AskedLibrary]:
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=ROOT) as process:
+def _started(command: Sequence[str], **environment: str) -> Iterator[AskedLibrary]:
+    environ = {**os.environ, **environment}
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=ROOT, env=environ) as process:
         yield AskedLibrary(process)
         assert process.stdin
         process.stdin.close()
