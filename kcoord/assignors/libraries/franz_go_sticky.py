@@ -124,7 +124,7 @@ class _Flow:
             self._rows.setdefault(row, []).extend((topic, number) for number in range(counts[topic]))
         self._cells = {(row, index): _Cell(0, 0) for row in self._rows for index in row}
         for row, partitions in self._rows.items():
-            self._place(row, partitions)
+            self._assign(row, partitions)
 
     def improve(self) -> None:
         """Rotates partitions until no rotation lowers the price."""
@@ -150,7 +150,7 @@ class _Flow:
                 held[index].append(partition)
         return held
 
-    def _place(self, row: _Row, partitions: Sequence[Partition]) -> None:
+    def _assign(self, row: _Row, partitions: Sequence[Partition]) -> None:
         """Leaves partitions with their owners, and gives each other one to the subscriber with the fewest."""
         for partition in partitions:
             owner = self._owner_of.get(partition)

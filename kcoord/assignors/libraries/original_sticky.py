@@ -114,8 +114,8 @@ class OriginalSticky:
         """Whether the library takes the group for one that has no assignment yet."""
         return not any(self.held.values())
 
-    def may_keep(self, member_id: str, partition: Partition) -> bool:
-        """Whether a member may keep a partition that exists."""
+    def may_retain(self, member_id: str, partition: Partition) -> bool:
+        """Whether a member may retain a partition that exists."""
         return partition[0] in self._topics_of[member_id]
 
     def pick(self, remaining: Sequence[Partition]) -> int:
@@ -244,14 +244,14 @@ class OriginalSticky:
         return self._sizes[member_id]
 
     def retain(self, unassigned: Held) -> None:
-        """Leaves members what they own, may keep and what exists, and takes that from the unassigned partitions."""
+        """Leaves members what they own, may retain and what exists, and takes that from the unassigned partitions."""
         for member_id, held in self.held.items():
             existing = [each for each in held if self.exists(each)]
-            kept = [each for each in existing if self.may_keep(member_id, each)]
-            self.revokes = self.revokes or len(kept) < len(existing)
-            self.held[member_id] = dict.fromkeys(kept, 1)
-            self.owner_of |= dict.fromkeys(kept, member_id)
-            for each in kept:
+            retained = [each for each in existing if self.may_retain(member_id, each)]
+            self.revokes = self.revokes or len(retained) < len(existing)
+            self.held[member_id] = dict.fromkeys(retained, 1)
+            self.owner_of |= dict.fromkeys(retained, member_id)
+            for each in retained:
                 unassigned.pop(each, None)
 
     def _even_out_once(self, partitions: Sequence[Partition]) -> bool:

@@ -52,7 +52,7 @@ def as_kafka_python_sticky(member_id: str, subscription: Subscription, instance_
     """Reads user data that begins with its version, as kafka-python writes it. No other library does, so kafka-python
     and the others do not know of each other's members what they own."""
     user_data = subscription.user_data or b""
-    is_own = user_data.startswith(_KAFKA_PYTHON_USER_DATA)
-    content = user_data[len(_KAFKA_PYTHON_USER_DATA) :] if is_own else None
+    is_prefixed = user_data.startswith(_KAFKA_PYTHON_USER_DATA)
+    content = user_data[len(_KAFKA_PYTHON_USER_DATA) :] if is_prefixed else None
     member = from_sticky_user_data(member_id, replace(subscription, user_data=content), instance_id)
     return member if member.generation is not None else replace(member, owned={})

@@ -70,7 +70,7 @@ def sizes(plan: Mapping[str, Mapping[str, set[int]]]) -> list[int]:
     return sorted(sum(map(len, held.values())) for held in plan.values())
 
 
-def count_kept(plan: Mapping[str, Mapping[str, set[int]]], members: Sequence[Subscriber]) -> int:
+def count_retained(plan: Mapping[str, Mapping[str, set[int]]], members: Sequence[Subscriber]) -> int:
     """Counts the partitions that stay with a member that claims them."""
     return sum(
         number in plan[each.member_id].get(topic, ())

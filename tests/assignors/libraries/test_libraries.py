@@ -15,7 +15,7 @@ from tests.assignors.cases import Case
 from tests.assignors.libraries.asked_library import AskedLibrary, go_libraries, kafka_python
 from tests.assignors.libraries.library_cases import (
     Sets,
-    count_kept,
+    count_retained,
     has_same_topics,
     is_claimed_twice,
     make_library_case,
@@ -103,7 +103,7 @@ def measures(case: Case, plan: Sets, members: list[Subscriber]) -> tuple[list[in
     """Returns the sizes of the shares, and how many partitions stay where they are; of a cooperative plan the sum of
     the sizes, as which share lacks what others give up first differs from plan to plan."""
     shares = sizes(plan)
-    return [sum(shares)] if case.strategy == "cooperative-sticky" else shares, count_kept(plan, members)
+    return [sum(shares)] if case.strategy == "cooperative-sticky" else shares, count_retained(plan, members)
 
 
 @pytest.mark.parametrize("strategies", LISTS, ids=",".join)

@@ -135,6 +135,6 @@ def measures(
 
     Of a cooperative plan the first is how many partitions are assigned at all: which shares lack what others give up
     first differs from plan to plan."""
-    kept = sum(len(plan[each.member_id].intersection(list_partitions(each.owned))) for each in members)
+    retained = sum(len(plan[each.member_id].intersection(list_partitions(each.owned))) for each in members)
     sizes = sorted(map(len, plan.values()))
-    return [sum(sizes)] if strategy.name == "cooperative-sticky" else sizes, kept
+    return [sum(sizes)] if strategy.name == "cooperative-sticky" else sizes, retained
