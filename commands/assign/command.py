@@ -10,6 +10,7 @@ from ..output.output import output_options
 
 _verbs: Final = {
     "compare": Verb("assign.compare", "compare", "What each strategy gives: who gets what, what moves, what pauses."),
+    "replay": Verb("assign.replay", "replay", "What each strategy would have cost groups over their history."),
 }
 
 
@@ -23,4 +24,6 @@ def assign() -> None:
     \b
     kcoord assign compare --topic orders:12 --topic payments:6 --members 4
     kcoord assign compare --group payments --add-members 2 -b broker:9092
+    kcoord assign replay tables --group payments
+    kcoord assign replay -b broker:9092 --group payments --session-timeout 2m
     """

@@ -1,0 +1,124 @@
+"""Compares strategies over the recorded history of a group, as it was and as it would have been."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from kcoord.assignors.replaying.absences import (
+    Absence,
+    Avoided,
+    Without,
+    find_absences,
+    if_members_were_static,
+    if_sessions_lasted,
+)
+from kcoord.assignors.replaying.changes import Change, changes_of
+from kcoord.assignors.replaying.recording import Recording
+from kcoord.assignors.replaying.replay import DEFAULT_HEARTBEAT_MS, Cost, Total, recorded_costs, replay
+from kcoord.assignors.strategies import STRATEGIES
+
+STATIC_MEMBERS: Final = "static members"
+SESSION_TIMEOUT: Final = "session timeout"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """What is asked of a history: which strategies, which rebalances by the time of their end (in milliseconds since
+    1970, `until_ms` not included), and with which assumptions."""
+
+    strategies: tuple[str, ...] = tuple(STRATEGIES)
+    since_ms: int | None = None
+    until_ms: int | None = None
+    counts: Mapping[str, int] = field(default_factory=dict)
+    """Numbers of partitions, by topic, that are known from elsewhere than the assignments."""
+    session_timeout_ms: int | None = None
+    heartbeat_ms: int = DEFAULT_HEARTBEAT_MS
+
+    def includes(self, at_ms: int | None) -> bool:
+        """Whether it is asked about this time. An unknown time is in no bounded time."""
+        if at_ms is None:
+            return self.since_ms is None and self.until_ms is None
+        return (self.since_ms is None or at_ms >= self.since_ms) and (self.until_ms is None or at_ms < self.until_ms)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replayed:
+    """What a strategy would have cost, change by change and in all."""
+
+    strategy: str
+    costs: tuple[Cost, ...]
+    total: Total
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WhatIf:
+    """What strategies would have cost if some absences had gone unnoticed, and which rebalances would not have happened
+    then. `session_timeout_ms` is None if members have the session timeouts that were recorded."""
+
+    name: str
+    session_timeout_ms: int | None
+    avoided: tuple[Avoided, ...]
+    replayed: tuple[Replayed, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HistoryComparison:
+    """What is known of one group's history: what its rebalances cost, what each strategy would have cost, and what-ifs.
+    `counts` are the numbers of partitions at the end."""
+
+    group: str
+    protocols: tuple[str, ...]
+    counts: Mapping[str, int]
+    changes: tuple[Change, ...]
+    absences: tuple[Absence, ...]
+    recorded: Replayed
+    replayed: tuple[Replayed, ...]
+    what_ifs: tuple[WhatIf, ...]
+
+
+def compare_history(recording: Recording, question: Question) -> HistoryComparison:
+    """Returns what the group's recorded history cost, and what it would have cost under each strategy. Raises
+    WrongCount."""
+    changes = changes_of(recording.generations, question.counts)
+    return HistoryComparison(
+        group=recording.group,
+        protocols=recording.protocols,
+        counts=next((each.counts for each in reversed(changes) if each.members), question.counts),
+        changes=tuple(each for each in changes if question.includes(each.first.written_ms)),
+        absences=_asked_about(question, find_absences(changes), changes),
+        recorded=_replayed("recorded", recorded_costs(changes), question),
+        replayed=_replays(changes, question),
+        what_ifs=tuple(_what_ifs(changes, question)),
+    )
+
+
+def _what_ifs(changes: Sequence[Change], question: Question) -> Iterable[WhatIf]:
+    timeout = question.session_timeout_ms
+    yield _what_if(STATIC_MEMBERS, timeout, if_members_were_static(changes, timeout), question)
+    if timeout is not None:
+        yield _what_if(SESSION_TIMEOUT, timeout, if_sessions_lasted(changes, timeout), question)
+
+
+def _what_if(name: str, timeout: int | None, without: Without, question: Question) -> WhatIf:
+    return WhatIf(
+        name=name,
+        session_timeout_ms=timeout,
+        avoided=tuple(each for each in without.avoided if question.includes(each.change.first.written_ms)),
+        replayed=_replays(without.changes, question),
+    )
+
+
+def _asked_about(question: Question, absences: Iterable[Absence], changes: Sequence[Change]) -> tuple[Absence, ...]:
+    return tuple(each for each in absences if question.includes(changes[each.came].first.written_ms))
+
+
+def _replays(changes: Collection[Change], question: Question) -> tuple[Replayed, ...]:
+    return tuple(
+        _replayed(name, replay(changes, STRATEGIES[name], heartbeat_ms=question.heartbeat_ms), question)
+        for name in question.strategies
+    )
+
+
+def _replayed(strategy: str, costs: Iterable[Cost], question: Question) -> Replayed:
+    asked = tuple(each for each in costs if question.includes(each.at_ms))
+    return Replayed(strategy=strategy, costs=asked, total=Total.of(asked))

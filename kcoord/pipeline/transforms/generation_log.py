@@ -1,0 +1,59 @@
+"""The generations of classic groups in the order of the log, and what was committed while each of them lasted."""
+
+from typing import Final
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as f
+
+from kcoord.pipeline.transforms.history import deduplicated, log_order, up_to_current_row
+
+_POSITION: Final = ("source_partition", "source_offset")
+
+
+def generation_log(generations: DataFrame) -> DataFrame:
+    """Returns the records of classic groups in the order of the log, each once, with the members without their
+    bytes."""
+    members = f.transform(
+        "members",
+        lambda each: f.struct(
+            *(each[name].alias(name) for name in ("member_id", "instance_id", "client_id", "client_host")),
+            each.session_timeout_ms.alias("session_timeout_ms"),
+            each.subscription.isNotNull().alias("is_readable"),
+            each.subscription.topics.alias("topics"),
+            (f.size(each.subscription.owned) > 0).alias("claims"),
+            each.subscription.rack.alias("rack"),
+            each.assignment.assigned.alias("assigned"),
+        ),
+    )
+    return (
+        deduplicated(generations)
+        .select(
+            "group",
+            *_POSITION,
+            "generation",
+            "protocol_type",
+            "protocol",
+            "tombstone",
+            "state_since",
+            "appended_at",
+            members.alias("members"),
+        )
+        .orderBy("group", *_POSITION)
+    )
+
+
+def last_commits(generations: DataFrame, commits: DataFrame) -> DataFrame:
+    """Returns when each partition was last committed while a generation lasted: a row for each generation (by `group`
+    and the `source_offset` of its record), topic and partition, with the column `last_at`."""
+    marks = deduplicated(generations).select("group", *_POSITION, f.col("source_offset").alias("mark"))
+    committed = commits.where(~f.col("tombstone")).select(
+        "group", *_POSITION, "topic", "partition", f.col("appended_at").alias("at")
+    )
+    return (
+        marks.unionByName(committed, allowMissingColumns=True)
+        .withColumn("mark", f.last("mark", ignorenulls=True).over(up_to_current_row(log_order("group"))))
+        .where(f.col("topic").isNotNull() & f.col("mark").isNotNull())
+        .groupBy("group", f.col("mark").alias("source_offset"), "topic", "partition")
+        .agg(f.max("at").alias("last_at"))
+        .select("group", "source_offset", "topic", "partition", "last_at")
+    )
