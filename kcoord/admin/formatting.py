@@ -1,6 +1,7 @@
 """Formats members, partitions and counts for sentences. Names are unescaped, as the cluster has them: whoever prints
 them escapes them."""
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from itertools import groupby
 
@@ -23,6 +24,15 @@ def format_partitions(partitions: Iterable[TopicPartition]) -> str:
 def format_count(count: int, thing: str) -> str:
     """Formats a count with its noun: `1 member`, `1,200 members`."""
     return f"{count:,} {thing}" if count == 1 else f"{count:,} {thing}s"
+
+
+def format_shares(counts: Iterable[int]) -> str:
+    """Formats how many partitions each member has, the largest number first; for many members as how many have how
+    many: `3, 3, 2`, `12 × 3, 5 × 2`."""
+    largest_first = sorted(counts, reverse=True)
+    if len(largest_first) <= 12:
+        return ", ".join(map(str, largest_first))
+    return ", ".join(f"{members} × {count}" for count, members in Counter(largest_first).items())
 
 
 def first_few(lines: Collection[str], *, limit: int = 8) -> tuple[str, ...]:

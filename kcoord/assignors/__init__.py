@@ -13,6 +13,7 @@ server_range, uniform   the assignors of Kafka's group coordinator (KIP-848): un
 
 libraries               what other client libraries plan when one of them leads
 comparison              what a strategy makes of a group: balance, moves, pauses
+replaying/              what strategies would have cost a group over its recorded history
 
 Where a choice is free, Kafka's code takes the order in which a Java HashMap has its keys. kcoord.java_hashing computes
 that order, so that the plans here are exactly Kafka's.

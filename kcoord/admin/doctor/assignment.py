@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from kcoord.admin.doctor.case import Case, member_facts, partition_facts
 from kcoord.admin.doctor.finding import Code, Finding, Severity
-from kcoord.admin.formatting import first_few, format_count, format_member, format_partitions
+from kcoord.admin.formatting import first_few, format_count, format_member, format_partitions, format_shares
 from kcoord.admin.model import GroupType
 from kcoord.assignors.comparison import Outcome, play
 from kcoord.assignors.plan import Plan, Topics, count_partitions, group_by_topic, shares, spread
@@ -74,7 +74,7 @@ def uneven_assignment(case: Case) -> Iterable[Finding]:
         for name, strategy in STRATEGIES.items()
         if strategy.is_server_side == (case.group.type is GroupType.CONSUMER)
     }
-    evidence = [f"now ({case.group.protocol}): {_format_counts(shares(now))} partitions by member"]
+    evidence = [f"now ({case.group.protocol}): {format_shares(shares(now))} partitions by member"]
     evidence += first_few(
         [
             _format_share(case, member_id, now)
@@ -118,7 +118,7 @@ def _format_outcome(name: str, outcome: Outcome) -> str:
         RebalanceStyle.COOPERATIVE: f", which pause during {format_count(outcome.rebalances, 'rebalance')}",
         RebalanceStyle.INCREMENTAL: ", which pause one member at a time",
     }[style]
-    return f"{name} would give {_format_counts(shares(outcome.plan))}, moving {moved}{pause if outcome.paused else ''}"
+    return f"{name} would give {format_shares(shares(outcome.plan))}, moving {moved}{pause if outcome.paused else ''}"
 
 
 def _outcome_facts(name: str, outcome: Outcome) -> dict[str, Any]:
@@ -147,14 +147,3 @@ def _advice(case: Case) -> str:
 
 def _format_share(case: Case, member_id: str, now: Plan) -> str:
     return f"{count_partitions(now[member_id])}: {format_member(case.member(member_id))}"
-
-
-def _format_counts(counts: Iterable[int]) -> str:
-    """Formats counts, the largest first; for many members as how many have how many."""
-    counts = list(counts)
-    if len(counts) <= 12:
-        return ", ".join(map(str, counts))
-    tally: dict[int, int] = {}
-    for count in counts:
-        tally[count] = tally.get(count, 0) + 1
-    return ", ".join(f"{members} × {count}" for count, members in tally.items())

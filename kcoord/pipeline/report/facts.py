@@ -74,7 +74,11 @@ def _collect_facts(frames: Frames, ranked: DataFrame, request: ReportRequest, li
         group_frames.lag, group_frames.log_ends, pieces=limits.pieces, since=request.since, until=request.until
     ).persist()
     try:
-        pages = group_facts(group_frames, groups, behind, piece, limits, request.until) if groups else []
+        pages = (
+            group_facts(group_frames, groups, behind, piece, limits, since=request.since, until=request.until)
+            if groups
+            else []
+        )
     finally:
         behind.unpersist()
     return ReportFacts(

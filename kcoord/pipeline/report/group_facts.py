@@ -2,14 +2,21 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime, timedelta
 from itertools import groupby
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as f
 
 from kcoord.admin.times import EPOCH
+from kcoord.assignors.plan import shares
+from kcoord.assignors.replaying.latest import outcomes_of
+from kcoord.assignors.replaying.recording import Generation
+from kcoord.pipeline.derive_job import rows_of
+from kcoord.pipeline.recordings.classic import NotReplayable, classic_generations
+from kcoord.pipeline.recordings.modern import RECORD_TYPES, latest_modern_generation
 from kcoord.pipeline.report.frames import Frames
 from kcoord.pipeline.report.group_frames import (
     commit_counts,
@@ -22,6 +29,7 @@ from kcoord.pipeline.report.group_frames import (
 from kcoord.pipeline.report.model import (
     Bounded,
     GroupFacts,
+    LatestAssignment,
     Limits,
     Member,
     OwnedPartition,
@@ -30,7 +38,10 @@ from kcoord.pipeline.report.model import (
     Point,
     Rebalance,
     RebalanceMark,
+    StrategyOutcome,
 )
+from kcoord.pipeline.transforms.events import topic_names
+from kcoord.pipeline.transforms.generation_log import latest_events, latest_generations
 from kcoord.pipeline.transforms.lag.timeline import sum_partitions
 from kcoord.pipeline.transforms.period import time_of
 
@@ -38,12 +49,20 @@ Fact = TypeVar("Fact")
 
 
 def group_facts(
-    frames: Frames, groups: Sequence[Row], timeline: DataFrame, piece: float, limits: Limits, until: datetime | None
+    frames: Frames,
+    groups: Sequence[Row],
+    timeline: DataFrame,
+    piece: float,
+    limits: Limits,
+    *,
+    since: datetime | None,
+    until: datetime | None,
 ) -> list[GroupFacts]:
     """Collects what the pages of groups show: returns one GroupFacts for each row of `ranked_groups`, in their order.
     `frames` and `timeline` (a `partition_timeline`) are of these groups only; `piece` is the seconds of a piece of the
-    time, and a page is about the time before `until`."""
+    time, and a page is about the time from `since` to before `until`."""
     piece_ms = round(piece * 1000)
+    assigned = _assignments(_latest(frames, is_cut=since is not None), frames.ownership, limits)
     marked = _by_group(rebalance_marks(frames.rebalances, piece_ms))
     rebalanced = _by_group(latest_rebalances(frames.rebalances, limits))
     members = _by_group(latest_members(frames.memberships, limits))
@@ -62,6 +81,7 @@ def group_facts(
             lost_ms=each.lost_ms,
             pause_ms=each.pause_ms,
             commit_count=each.commits,
+            assignment=assigned.get(each.group),
             marks=tuple(map(_mark, marked[each.group])),
             rebalances=Bounded(rows=tuple(map(_rebalance, rebalanced[each.group])), total=each.changes),
             members=_bounded(map(_member, members[each.group]), members[each.group], "members"),
@@ -75,6 +95,59 @@ def group_facts(
         )
         for each in groups
     ]
+
+
+def _assignments(
+    latest: Mapping[str, Generation], ownership: DataFrame, limits: Limits
+) -> Mapping[str, LatestAssignment]:
+    """Returns the latest assignment of each group, and what strategies would make of it, unless it is too large."""
+    counts: defaultdict[str, dict[str, int]] = defaultdict(dict)
+    for row in ownership.groupBy("group", "topic").agg((f.max("partition") + 1).alias("count")).collect():
+        counts[row["group"]][row["topic"]] = row["count"]
+    return {
+        group: _assignment(generation, counts[group])
+        for group, generation in latest.items()
+        if sum(counts[group].values()) <= limits.planned
+    }
+
+
+def _latest(frames: Frames, *, is_cut: bool) -> dict[str, Generation]:
+    """Returns what each group was at last, as far as the assignors of consumers can read it. If the records begin later
+    than the log (`is_cut`), they do not show all members of a consumer group (KIP-848)."""
+    names = {row["topic_id"]: row["topic"] for row in topic_names(frames.commits, frames.group_events).collect()}
+    latest: dict[str, tuple[int, Generation]] = {}
+    for row in rows_of(latest_generations(frames.generations)):
+        with suppress(NotReplayable):
+            latest[row["group"]] = classic_generations([row], {}, {})[0]
+    events: defaultdict[str, list[Mapping[str, Any]]] = defaultdict(list)
+    for row in rows_of(latest_events(frames.group_events, RECORD_TYPES)) if not is_cut else ():
+        events[row["group"]].append(row)
+    for group, rows in events.items():
+        with suppress(NotReplayable):
+            offset, generation = rows[-1]["source_offset"], latest_modern_generation(rows, names)
+            if generation is not None and (group not in latest or latest[group][0] < offset):
+                latest[group] = offset, generation
+    return {group: generation for group, (_, generation) in latest.items()}
+
+
+def _assignment(generation: Generation, counts: Mapping[str, int]) -> LatestAssignment:
+    return LatestAssignment(
+        generation=generation.number,
+        at=time_of(generation.written_ms),
+        protocol=generation.protocol,
+        shares=tuple(shares({each.member_id: each.assigned for each in generation.members})),
+        outcomes=tuple(
+            StrategyOutcome(
+                strategy=name,
+                shares=tuple(shares(outcome.plan)),
+                moved=len(outcome.moved),
+                paused=len(outcome.paused),
+                rebalances=outcome.rebalances,
+                failure=outcome.failure,
+            )
+            for name, outcome in outcomes_of(generation, counts).items()
+        ),
+    )
 
 
 def _state(group: Row, members: Sequence[Row], until: datetime | None) -> str | None:

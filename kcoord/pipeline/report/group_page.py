@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
-from kcoord.admin.formatting import format_count
+from kcoord.admin.formatting import format_count, format_shares
 from kcoord.markup import Child, Markup, concatenate, el
 from kcoord.pipeline.report.charts.line_chart import Line, line_chart, step_chart
 from kcoord.pipeline.report.charts.ownership_chart import Numbers, member_tag, numbers_of, ownership_chart
@@ -12,6 +12,7 @@ from kcoord.pipeline.report.charts.rebalance_chart import causes_chart
 from kcoord.pipeline.report.charts.scales import TimeScale, number_scale, seconds_scale
 from kcoord.pipeline.report.conclusions import group_conclusion
 from kcoord.pipeline.report.formatting import (
+    UNKNOWN,
     format_duration,
     format_name,
     format_number,
@@ -20,7 +21,15 @@ from kcoord.pipeline.report.formatting import (
     shorten_name,
 )
 from kcoord.pipeline.report.html_tables import Column, figures, table, truncation_note
-from kcoord.pipeline.report.model import Bounded, GroupFacts, Member, Point, Rebalance
+from kcoord.pipeline.report.model import (
+    Bounded,
+    GroupFacts,
+    LatestAssignment,
+    Member,
+    Point,
+    Rebalance,
+    StrategyOutcome,
+)
 
 _MS: Final = timedelta(milliseconds=1)
 
@@ -32,6 +41,7 @@ def group_page(facts: GroupFacts, scale: TimeScale, piece: timedelta) -> Markup:
     parts = [
         ("Rebalances over time", _causes(facts, scale)),
         ("Who owned which partition", _ownership(facts, numbers, scale)),
+        ("What each strategy would give", _strategies(facts.assignment)),
         ("Lag in records", _lag(facts, scale)),
         ("Lag in time", _lag_seconds(facts, scale)),
         ("Commits per second", _commits(facts, scale, piece)),
@@ -81,6 +91,43 @@ def _ownership(facts: GroupFacts, numbers: Numbers, scale: TimeScale) -> Markup:
     if not facts.ownership.rows:
         return _nothing("No assignment of partitions is in what was read, or none that can be decoded.")
     return ownership_chart(facts.ownership, numbers, scale)
+
+
+def _strategies(assignment: LatestAssignment | None) -> Markup:
+    if assignment is None:
+        return _nothing("Not known: no assignment to consumers is in what was read, or too large a one.")
+    columns = [
+        Column("strategy", "name"),
+        Column("partitions by member"),
+        Column("moved", "number"),
+        Column("paused", "number"),
+        Column("rebalances", "number"),
+    ]
+    now = (
+        format_name(f"now: {assignment.protocol or 'unknown'}"),
+        format_shares(assignment.shares),
+        UNKNOWN,
+        UNKNOWN,
+        UNKNOWN,
+    )
+    caption = concatenate(
+        f"For the members and the assignment of generation {format_number(assignment.generation)}, ",
+        f"{format_time(assignment.at)}. Paused: partitions that nobody would read for a while. ",
+        "Rebalances: until the plan does not change any more; none where the coordinator plans (KIP-848).",
+    )
+    return table(columns, [now, *map(_outcome, assignment.outcomes)], caption=caption)
+
+
+def _outcome(each: StrategyOutcome) -> Sequence[Child]:
+    if each.failure is not None:
+        return format_name(each.strategy), f"would fail: {each.failure}", UNKNOWN, UNKNOWN, UNKNOWN
+    return (
+        format_name(each.strategy),
+        format_shares(each.shares),
+        format_number(each.moved),
+        format_number(each.paused),
+        format_number(each.rebalances),
+    )
 
 
 def _lag(facts: GroupFacts, scale: TimeScale) -> Markup:

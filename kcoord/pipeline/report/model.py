@@ -29,6 +29,8 @@ class Limits:
     """The number of pieces that the time is cut into: no line has more points."""
     lines: int = 4
     """The limit for single partitions in the chart of lag."""
+    planned: int = 20_000
+    """The limit for the partitions of a group for which strategies are compared, since that takes time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -214,6 +216,32 @@ class PartitionLine:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StrategyOutcome:
+    """What a strategy would make of the latest assignment of a group: how many partitions each member would have, how
+    many would move and pause, and after how many rebalances. `failure` is the exception of Kafka's assignor, and then
+    there is nothing else."""
+
+    strategy: str
+    shares: tuple[int, ...]
+    moved: int
+    paused: int
+    rebalances: int
+    failure: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LatestAssignment:
+    """The latest assignment of a group, and what each strategy would make of it. `shares` are how many partitions each
+    member has."""
+
+    generation: int | None
+    at: datetime | None
+    protocol: str | None
+    shares: tuple[int, ...]
+    outcomes: tuple[StrategyOutcome, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GroupFacts:
     """Everything that the page of one group shows. `lag` is of all partitions together, against their logs as these
     grew; `lag_seconds` that of the partition that is furthest behind; `partition_lag` that of the partitions whose lag
@@ -232,6 +260,8 @@ class GroupFacts:
     pause_ms: int | None = None
     """How long nothing was committed around the rebalances, together; None if no pause is known."""
     commit_count: int = 0
+    assignment: LatestAssignment | None = None
+    """None if no assignment is known, or too large a one, or not of consumers."""
     marks: tuple[RebalanceMark, ...] = ()
     rebalances: Bounded[Rebalance] = field(default_factory=Bounded)
     members: Bounded[Member] = field(default_factory=Bounded)

@@ -1,8 +1,10 @@
-"""The generations of classic groups in the order of the log, and what was committed while each of them lasted."""
+"""Who was in groups and what was assigned, in the order of the log: the generations of classic groups, the records of
+consumer groups; the latest of both; and what was committed while a generation lasted."""
 
+from collections.abc import Collection
 from typing import Final
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as f
 
 from kcoord.pipeline.transforms.history import deduplicated, log_order, up_to_current_row
@@ -42,6 +44,14 @@ def generation_log(generations: DataFrame) -> DataFrame:
     )
 
 
+def latest_generations(generations: DataFrame) -> DataFrame:
+    """Returns the latest generation with members of each classic group, as `generation_log` has it."""
+    newest_first = Window.partitionBy("group").orderBy(*map(f.desc, _POSITION))
+    with_members = generations.where(f.size("members") > 0)
+    latest = with_members.withColumn("place", f.row_number().over(newest_first)).where(f.col("place") == 1)
+    return generation_log(latest)
+
+
 def last_commits(generations: DataFrame, commits: DataFrame) -> DataFrame:
     """Returns when each partition was last committed while a generation lasted: a row for each generation (by `group`
     and the `source_offset` of its record), topic and partition, with the column `last_at`."""
@@ -57,3 +67,22 @@ def last_commits(generations: DataFrame, commits: DataFrame) -> DataFrame:
         .agg(f.max("at").alias("last_at"))
         .select("group", "source_offset", "topic", "partition", "last_at")
     )
+
+
+def event_log(group_events: DataFrame, record_types: Collection[int]) -> DataFrame:
+    """Returns the records of these types in the order of the log, each once."""
+    return (
+        deduplicated(group_events.where(f.col("record_type").isin(*record_types)))
+        .select("group", *_POSITION, "record_type", "member_id", "key", "payload", "appended_at")
+        .orderBy("group", *_POSITION)
+    )
+
+
+def latest_events(group_events: DataFrame, record_types: Collection[int]) -> DataFrame:
+    """Returns the latest record of each key of these types, as `event_log` has them: what a log would have after
+    compaction."""
+    newest_first = Window.partitionBy("group", "record_type", "key").orderBy(*map(f.desc, _POSITION))
+    ranked = group_events.where(f.col("record_type").isin(*record_types)).withColumn(
+        "place", f.row_number().over(newest_first)
+    )
+    return event_log(ranked.where(f.col("place") == 1), record_types)

@@ -11,6 +11,7 @@ from kcoord.pipeline.report.model import (
     Bounded,
     FlappingMember,
     GroupFacts,
+    LatestAssignment,
     Member,
     NeverCaughtUp,
     OwnedPartition,
@@ -22,6 +23,7 @@ from kcoord.pipeline.report.model import (
     RejectedReason,
     ReportFacts,
     Scanned,
+    StrategyOutcome,
     StuckPartition,
     UnstableGroup,
 )
@@ -147,6 +149,7 @@ def _group(name: str, number: int) -> GroupFacts:
         rebalance_count=len(times),
         lost_ms=len(times) * 12_000,
         commit_count=30_000 // (number + 1),
+        assignment=_assignment(number),
         marks=tuple(_marks(times)),
         rebalances=Bounded(rows=tuple(_rebalances(times)), total=len(times) + 100 * number),
         members=Bounded(rows=tuple(_members(name)), total=10),
@@ -163,6 +166,18 @@ def _group(name: str, number: int) -> GroupFacts:
             ),
             total=8,
         ),
+    )
+
+
+def _assignment(number: int) -> LatestAssignment:
+    outcomes = [
+        StrategyOutcome(strategy=name, shares=(3, 3, 2), moved=4, paused=8, rebalances=1)
+        for name in ("range", "sticky")
+    ]
+    failed = StrategyOutcome(strategy="uniform", shares=(), moved=0, paused=0, rebalances=0, failure="no partition")
+    shares = (6, 2, 0) if number else (2,) * 20
+    return LatestAssignment(
+        generation=40 + number, at=at(350), protocol="range", shares=shares, outcomes=(*outcomes, failed)
     )
 
 

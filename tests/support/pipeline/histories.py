@@ -21,7 +21,7 @@ START: Final = datetime(2026, 11, 16, 12, tzinfo=UTC)
 DAY: Final = START.date()
 TOPIC: Final = "orders"
 TOPIC_ID: Final = "3W91GP9mSk-9w_4KmNI5RA"
-GROUP_EPOCH, MEMBER, CURRENT, PATTERN = 3, 5, 8, 16
+GROUP_EPOCH, MEMBER, TARGET_EPOCH, TARGET, CURRENT, PATTERN = 3, 5, 6, 7, 8, 16
 SHARE_EPOCH, SHARER, SHARE_CURRENT = 11, 10, 14
 
 
@@ -136,7 +136,7 @@ class History:
             "member_id": member_id,
             "record_type": number,
             "record_name": RECORD_TYPES[number].name,
-            "key": json.dumps({"groupId": self.name}),
+            "key": json.dumps({"groupId": self.name} | ({"memberId": member_id} if member_id else {})),
             "payload": None if payload is None else json.dumps(payload),
             "tombstone": payload is None,
         }
@@ -171,6 +171,17 @@ class History:
             "partitionsPendingRevocation": of(giving_back),
         }
         self.event(seconds, CURRENT, member_id, payload)
+
+    def targets(
+        self, seconds: float, member_id: str, partitions: Sequence[int] | None, *, topic_id: str = TOPIC_ID
+    ) -> None:
+        """Appends what a coordinator plans for a member, or that it plans nothing any more."""
+        given = [{"topicId": topic_id, "partitions": list(partitions)}] if partitions else []
+        self.event(seconds, TARGET, member_id, None if partitions is None else {"topicPartitions": given})
+
+    def planned(self, seconds: float, epoch: int) -> None:
+        """Appends the record by which a coordinator ends a plan."""
+        self.event(seconds, TARGET_EPOCH, None, {"assignmentEpoch": epoch})
 
     def leaves(self, seconds: float, member_id: str) -> None:
         self.event(seconds, CURRENT, member_id, None)
