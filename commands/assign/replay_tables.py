@@ -65,7 +65,8 @@ def what_if_text(what_if: WhatIf) -> str:
 def _of_group(history: HistoryComparison, question: Question, *, is_detailed: bool) -> Iterator[Table]:
     rows = [_total_row(f"recorded ({_protocols(history)})", history.recorded.total)]
     rows += [_total_row(each.strategy, each.total) for each in history.replayed]
-    yield Table(columns=_TOTALS, rows=rows, title=f"{history.group}: {_partitions(history, question)}")
+    title = f"{history.group}: {_partitions(history, question)}{_untimed_remark(history)}"
+    yield Table(columns=_TOTALS, rows=rows, title=title)
     if is_detailed:
         yield Table(columns=_EACH, rows=[*_each_rows(history)], title=f"{history.group}: each rebalance")
     for what_if in history.what_ifs:
@@ -107,6 +108,11 @@ def _partitions(history: HistoryComparison, question: Question) -> str:
     return f"partitions {source}: {counts}"
 
 
+def _untimed_remark(history: HistoryComparison) -> str:
+    untimed = history.recorded.total.untimed
+    return f"; of {format_count(untimed, 'recorded rebalance')} no pause is known" if untimed else ""
+
+
 def _variants(history: HistoryComparison) -> Iterator[tuple[str | None, Sequence[Replayed]]]:
     yield None, (history.recorded, *history.replayed)
     for what_if in history.what_ifs:
@@ -125,7 +131,7 @@ def _total_row(name: str, total: Total) -> tuple[Any, ...]:
 
 
 def _figures(of: Total | Cost) -> tuple[Any, ...]:
-    return of.rebalances, of.moved, of.paused, _seconds(of.about_ms), _seconds(of.at_least_ms)
+    return of.rebalances, of.moved, of.paused, _seconds(of.partition_ms), _seconds(of.least_partition_ms)
 
 
 def _seconds(milliseconds: int | None) -> Cell | None:

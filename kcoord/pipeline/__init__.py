@@ -11,6 +11,8 @@
     follow_folder      checks and locks the folder of such a stream
     transforms/        derives tables from the decoded ones: ownership, rebalances, lag; and findings from these
     derive_job         runs these transforms and writes their tables
+    recordings/        what the tables recorded of groups, for kcoord.assignors.replaying
+    replay_job         reads it for `kcoord assign replay`
     report/            the report, an HTML page
     report_job         collects the facts of the report from the tables
     progress           samples how far Spark has come

@@ -47,7 +47,7 @@ def read_recordings(
     named. All times are read, whichever are wanted: what a group was at first follows from what was before."""
     on_step("groups")
     whole = {name: tables.read(spark, name) for name in (COMMITS, GENERATIONS, GROUP_EVENTS)}
-    groups = wanted.groups or tuple(_most_recorded(whole[GENERATIONS], whole[GROUP_EVENTS], most))
+    groups = tuple(dict.fromkeys(wanted.groups)) or _most_recorded(whole[GENERATIONS], whole[GROUP_EVENTS], most)
     if not groups:
         return Recorded()
     rebalances = derive(spark, tables, REBALANCES, RowSelection(groups=groups), on_step)
@@ -93,12 +93,12 @@ def _without_conversions(generations: Sequence[Generation]) -> list[Generation]:
     return [each for each, is_left_out in zip(generations, [*is_conversion, False], strict=True) if not is_left_out]
 
 
-def _most_recorded(generations: DataFrame, group_events: DataFrame, most: int) -> list[str]:
+def _most_recorded(generations: DataFrame, group_events: DataFrame, most: int) -> tuple[str, ...]:
     """Returns the groups of consumers with the most generations, or epochs."""
     classic = generations.where((f.col("protocol_type") == CONSUMER) & (f.size("members") > 0)).select("group")
     modern = group_events.where((f.col("record_type") == EPOCH) & ~f.col("tombstone")).select("group")
     counted = classic.unionByName(modern).groupBy("group").agg(f.count("*").alias("records"))
-    return [row["group"] for row in counted.orderBy(f.desc("records"), "group").limit(most).collect()]
+    return tuple(row["group"] for row in counted.orderBy(f.desc("records"), "group").limit(most).collect())
 
 
 def _by_group(rows: Iterable[Row]) -> Mapping[str, list[Row]]:

@@ -47,6 +47,7 @@ def examples(text: str) -> list[str]:
         ("context", "add use list"),
         ("log", "dump"),
         ("pipeline", "decode rebalances lag report"),
+        ("assign", "replay"),
     ],
 )
 def test_operators_find_the_verbs_that_they_were_promised(noun: str, verbs: str) -> None:
@@ -80,7 +81,8 @@ def test_the_group_above_says_of_a_command_what_it_says_itself_or_less(path: str
 
 
 @pytest.mark.parametrize(
-    "source", ["commands.md", "offsets.md", "doctor.md", "pipeline.md", "rules.md", "security.md", *COMMANDS]
+    "source",
+    ["assignors.md", "commands.md", "offsets.md", "doctor.md", "pipeline.md", "rules.md", "security.md", *COMMANDS],
 )
 def test_every_example_names_commands_and_options_that_there_are(source: str) -> None:
     text = (DOCS / source).read_text(encoding="utf-8") if source.endswith(".md") else help_of(source)

@@ -74,12 +74,13 @@ def changes_of(generations: Sequence[Generation], known_counts: Mapping[str, int
     elsewhere; those of other topics come from the assignments. Raises WrongCount."""
     _check_counts(known_counts or {}, grown_counts({}, generations))
     found: list[Change] = []
+    owned: set[Partition] = set()  # by anybody, since the group was last empty
     for change in _raw_changes(generations):
-        if found and _is_handover(found, change.first):
-            before = found[-1]
-            found[-1] = replace(before, recorded=(*before.recorded, *change.recorded))
+        if found and _is_handover(found[-1], change.first, owned):
+            found[-1] = replace(found[-1], recorded=(*found[-1].recorded, *change.recorded))
         else:
             found.append(change)
+        owned = owned.union(change.first.owners) if change.members else set()
     return list(_with_counts(found, known_counts or {}))
 
 
@@ -117,26 +118,16 @@ def _kind(before: Generation | None, now: Generation) -> ChangeKind | None:
     return ChangeKind.CHANGED if is_changed else ChangeKind.UNEXPLAINED
 
 
-def _is_handover(before: Sequence[Change], now: Generation) -> bool:
+def _is_handover(before: Change, now: Generation, owned: set[Partition]) -> bool:
     """Whether a generation only gives to members what a cooperative rebalance has taken from others before."""
-    last = before[-1].recorded[-1]
+    last = before.recorded[-1]
     if now.rebalance_style is not RebalanceStyle.COOPERATIVE or now.number == last.number:
         return False
     if subscriptions_of(now.members) != subscriptions_of(last.members):
         return False
     given = now.owners.keys() - last.owners.keys()
-    is_beginning = before[-1].kind is ChangeKind.BEGINNING  # what it took away may have been owned before the log
-    return bool(given) and (is_beginning or given <= _owned_before(before))
-
-
-def _owned_before(changes: Sequence[Change]) -> set[Partition]:
-    """Returns all partitions that somebody had since the group was last empty."""
-    owned: set[Partition] = set()
-    for change in reversed(changes):
-        if change.kind is ChangeKind.EMPTIED:
-            break
-        owned.update(*(each.owners for each in change.recorded))
-    return owned
+    is_beginning = before.kind is ChangeKind.BEGINNING  # what it took away may have been owned before the log
+    return bool(given) and (is_beginning or given <= owned)
 
 
 def _with_counts(changes: Iterable[Change], known: Mapping[str, int]) -> Iterator[Change]:

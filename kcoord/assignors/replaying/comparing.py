@@ -1,6 +1,6 @@
 """Compares strategies over the recorded history of a group, as it was and as it would have been."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -23,7 +23,7 @@ SESSION_TIMEOUT: Final = "session timeout"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """What is asked of a history: which strategies, which rebalances by the time of their end (in milliseconds since
+    """A question about a history: which strategies, which rebalances by the time of their end (in milliseconds since
     1970, `until_ms` not included), and with which assumptions."""
 
     strategies: tuple[str, ...] = tuple(STRATEGIES)
@@ -63,7 +63,7 @@ class WhatIf:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HistoryComparison:
-    """What is known of one group's history: what its rebalances cost, what each strategy would have cost, and what-ifs.
+    """The history of one group compared: what its rebalances cost, what each strategy would have cost, and what-ifs.
     `counts` are the numbers of partitions at the end."""
 
     group: str
@@ -80,6 +80,7 @@ def compare_history(recording: Recording, question: Question) -> HistoryComparis
     """Returns what the group's recorded history cost, and what it would have cost under each strategy. Raises
     WrongCount."""
     changes = changes_of(recording.generations, question.counts)
+    replayed = _replays(changes, question)
     return HistoryComparison(
         group=recording.group,
         protocols=recording.protocols,
@@ -87,24 +88,24 @@ def compare_history(recording: Recording, question: Question) -> HistoryComparis
         changes=tuple(each for each in changes if question.includes(each.first.written_ms)),
         absences=_asked_about(question, find_absences(changes), changes),
         recorded=_replayed("recorded", recorded_costs(changes), question),
-        replayed=_replays(changes, question),
-        what_ifs=tuple(_what_ifs(changes, question)),
+        replayed=replayed,
+        what_ifs=tuple(_what_if(name, without, replayed, question) for name, without in _variants(changes, question)),
     )
 
 
-def _what_ifs(changes: Sequence[Change], question: Question) -> Iterable[WhatIf]:
+def _variants(changes: Sequence[Change], question: Question) -> Iterator[tuple[str, Without]]:
     timeout = question.session_timeout_ms
-    yield _what_if(STATIC_MEMBERS, timeout, if_members_were_static(changes, timeout), question)
+    yield STATIC_MEMBERS, if_members_were_static(changes, timeout)
     if timeout is not None:
-        yield _what_if(SESSION_TIMEOUT, timeout, if_sessions_lasted(changes, timeout), question)
+        yield SESSION_TIMEOUT, if_sessions_lasted(changes, timeout)
 
 
-def _what_if(name: str, timeout: int | None, without: Without, question: Question) -> WhatIf:
+def _what_if(name: str, without: Without, as_it_was: tuple[Replayed, ...], question: Question) -> WhatIf:
     return WhatIf(
         name=name,
-        session_timeout_ms=timeout,
+        session_timeout_ms=question.session_timeout_ms,
         avoided=tuple(each for each in without.avoided if question.includes(each.change.first.written_ms)),
-        replayed=_replays(without.changes, question),
+        replayed=_replays(without.changes, question) if without.avoided else as_it_was,
     )
 
 

@@ -3,16 +3,19 @@
 A strategy starts from its own previous plan, whatever the group had, and is played until its plan comes to rest before
 the next change begins. What is counted:
 
-| figure      | means                                                                                             |
-|-------------|---------------------------------------------------------------------------------------------------|
-| rebalances  | how often all members had to join: a cooperative strategy joins again to hand partitions over;    |
-|             | never for a strategy of the coordinator (KIP-848)                                                 |
-| moved       | partitions that got another owner than they had; a static member that comes back is the same one  |
-| paused      | partitions that somebody read before and nobody for a while: all of them under an eager strategy, |
-|             | otherwise those that moved, or that nobody has any more                                           |
-| at_least_ms | each paused partition times how long the log shows that the recorded rebalance took, at least     |
-| about_ms    | each paused partition times how long the group committed nothing around the recorded rebalance;   |
-|             | under a strategy of the coordinator times the heartbeat interval, after which a member knows      |
+| figure             | means                                                                                      |
+|--------------------|--------------------------------------------------------------------------------------------|
+| rebalances         | how often all members had to join: a cooperative strategy joins again to hand partitions   |
+|                    | over; never for a strategy of the coordinator (KIP-848)                                    |
+| moved              | partitions that got another owner than they had; a static member that comes back is the    |
+|                    | same one                                                                                   |
+| started            | partitions that nobody had before                                                          |
+| paused             | partitions that somebody read before and nobody for a while: all of them under an eager    |
+|                    | strategy, otherwise those that moved, or that nobody has any more                          |
+| partition_ms       | each paused partition times how long the group committed nothing around the recorded       |
+|                    | rebalance; under a strategy of the coordinator times the heartbeat interval, after which a |
+|                    | member knows                                                                               |
+| least_partition_ms | each paused partition times how long the log shows that the recorded rebalance took        |
 
 Both times are those of the recorded rebalance, whose members may have had another strategy: nobody knows how long
 another one would have taken.
@@ -44,8 +47,8 @@ class Cost:
     moved: int = 0
     started: int = 0
     paused: int = 0
-    at_least_ms: int | None = 0
-    about_ms: int | None = 0
+    least_partition_ms: int | None = 0
+    partition_ms: int | None = 0
     spread: int = 0
     failure: str | None = None
 
@@ -53,14 +56,14 @@ class Cost:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Total:
     """What all changes of a group cost together. `untimed` are those that paused partitions for a time that is not
-    known: they are not in `about_ms`."""
+    known: they are not in `partition_ms`."""
 
     rebalances: int
     moved: int
     started: int
     paused: int
-    at_least_ms: int | None
-    about_ms: int | None
+    least_partition_ms: int | None
+    partition_ms: int | None
     untimed: int
     spread: int
     failures: int
@@ -75,9 +78,9 @@ class Total:
             moved=sum(each.moved for each in costs),
             started=sum(each.started for each in costs),
             paused=sum(each.paused for each in costs),
-            at_least_ms=_sum_of_known([each.at_least_ms for each in pausing or costs]),
-            about_ms=_sum_of_known([each.about_ms for each in pausing or costs]),
-            untimed=sum(each.about_ms is None for each in pausing),
+            least_partition_ms=_sum_of_known([each.least_partition_ms for each in pausing or costs]),
+            partition_ms=_sum_of_known([each.partition_ms for each in pausing or costs]),
+            untimed=sum(each.partition_ms is None for each in pausing),
             spread=max((each.spread for each in costs), default=0),
             failures=sum(each.failure is not None for each in costs),
         )
@@ -156,8 +159,8 @@ def _cost(change: Change, strategy: Strategy, outcome: Outcome, plan: Plan, hear
         moved=len(outcome.moved),
         started=len(outcome.started),
         paused=paused,
-        at_least_ms=None if is_incremental else _times(paused, change.first.took_ms),
-        about_ms=_times(paused, heartbeat_ms if is_incremental else change.first.pause_ms),
+        least_partition_ms=None if is_incremental else _times(paused, change.first.took_ms),
+        partition_ms=_times(paused, heartbeat_ms if is_incremental else change.first.pause_ms),
         spread=spread(plan),
         failure=outcome.failure,
     )
@@ -177,8 +180,8 @@ def _recorded_cost(generation: Generation, before: Owners, last: Owners) -> Cost
         moved=len(moved),
         started=len(now.keys() - last.keys()),
         paused=paused,
-        at_least_ms=_times(paused, generation.took_ms),
-        about_ms=_times(paused, generation.pause_ms),
+        least_partition_ms=_times(paused, generation.took_ms),
+        partition_ms=_times(paused, generation.pause_ms),
         spread=max(shares, default=0) - min(shares, default=0),
     )
 

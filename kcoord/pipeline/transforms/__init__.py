@@ -4,6 +4,7 @@ history             records once and in their order; intervals from one record t
 events              parses the records of the newer kinds of groups; names of topics
 ownership_spans     who held which partition in each record
 ownership           the table `ownership`; memberships
+generation_log      who was in groups and what was assigned, record by record; the latest of it
 filters             filters rows by group and time
 period              the time that was read
 

@@ -50,19 +50,19 @@ def test_under_a_strategy_of_the_coordinator_there_is_no_rebalance() -> None:
 
 def test_pauses_are_those_of_the_recorded_rebalance_for_each_paused_partition() -> None:
     history = total("range", *joining())
-    assert (history.paused, history.at_least_ms, history.about_ms) == (12, 1_200, 36_000)
+    assert (history.paused, history.least_partition_ms, history.partition_ms) == (12, 1_200, 36_000)
     served = replay(changes_of(joining()), STRATEGIES["uniform"], heartbeat_ms=2000)
-    assert (Total.of(served).at_least_ms, Total.of(served).about_ms) == (None, 12_000)
+    assert (Total.of(served).least_partition_ms, Total.of(served).partition_ms) == (None, 12_000)
 
 
 def test_a_pause_that_is_not_known_is_not_added_but_counted() -> None:
     first, second, third = joining()
     untimed = Generation(number=2, written_ms=10_000, members=second.members, protocol="range")
     history = total("range", first, untimed, third)
-    assert (history.about_ms, history.at_least_ms, history.untimed) == (18_000, 600, 1)
+    assert (history.partition_ms, history.least_partition_ms, history.untimed) == (18_000, 600, 1)
     nothing = total("range", first, untimed)
-    assert (nothing.about_ms, nothing.at_least_ms, nothing.untimed) == (None, None, 1)
-    assert total("range", first).about_ms == 0, "nothing paused"
+    assert (nothing.partition_ms, nothing.least_partition_ms, nothing.untimed) == (None, None, 1)
+    assert total("range", first).partition_ms == 0, "nothing paused"
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)

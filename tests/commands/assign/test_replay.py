@@ -131,8 +131,8 @@ def test_only_rebalances_of_the_time_that_is_asked_for_count_and_start_from_what
             "moved": 2,
             "started": 0,
             "paused": 4,
-            "at_least_ms": 0,
-            "about_ms": 12_000,
+            "least_partition_ms": 0,
+            "partition_ms": 12_000,
             "spread": 0,
             "failure": None,
         }

@@ -1,0 +1,76 @@
+"""Generations and records of groups in the order of the log, the latest of them, and what was committed meanwhile."""
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from kcoord.pipeline.derive_job import rows_of
+from kcoord.pipeline.recordings.modern import RECORD_TYPES
+from kcoord.pipeline.transforms.generation_log import (
+    event_log,
+    generation_log,
+    last_commits,
+    latest_events,
+    latest_generations,
+)
+from tests.support.pipeline.histories import START, TOPIC, Log, member, stranger
+
+LOG = Log()
+START_MS = round(START.timestamp() * 1000)
+
+busy = LOG.group("busy")
+busy.commit(0, 1)  # before the first generation that is in the log
+busy.generation(1, 7, [member("a", [0, 1], instance_id="i")])
+busy.commit(2, 1)
+busy.commit(4, 2)
+busy.commit(3, None)
+busy.commit(3, 5, partition=1)
+busy.commit(None, 6, partition=1)
+busy.generation(5, 8, [stranger("w")])
+busy.commit(6, 9)
+busy.generation(7, 9, [])
+LOG.again("busy")
+
+modern = LOG.group("modern")
+modern.joins(1, "m")
+modern.epoch(1, 1)
+modern.owns(1, "m", 1, [0])
+modern.joins(2, "m", topics=("other",))
+modern.epoch(2, 2)
+modern.event(3, 3, None, None)
+
+
+@pytest.fixture(scope="module")
+def frames(spark: SparkSession) -> dict[str, DataFrame]:
+    return LOG.frames(spark)
+
+
+def test_each_record_is_there_once_and_in_the_order_of_the_log(frames: dict[str, DataFrame]) -> None:
+    rows = rows_of(generation_log(frames["generations"]))
+    assert [(row["generation"], row["appended_at"] - START_MS) for row in rows] == [(7, 1000), (8, 5000), (9, 7000)]
+    [known], [unknown], nobody = (row["members"] for row in rows)
+    assert (known["member_id"], known["instance_id"], known["session_timeout_ms"]) == ("a", "i", 45_000)
+    assert (known["is_readable"], known["topics"], known["claims"]) == (True, [TOPIC], False)
+    assert known["assigned"] == [{"topic": TOPIC, "partitions": [0, 1]}]
+    assert (unknown["is_readable"], unknown["assigned"]) == (False, None)
+    assert nobody == []
+
+
+def test_the_last_commit_of_each_partition_belongs_to_the_generation_that_lasted(frames: dict[str, DataFrame]) -> None:
+    generations = rows_of(generation_log(frames["generations"]))
+    numbers = {row["source_offset"]: row["generation"] for row in generations}
+    found = {
+        (numbers[row["source_offset"]], row["partition"]): row["last_at"] - START_MS
+        for row in rows_of(last_commits(frames["generations"], frames["commits"]))
+    }
+    assert found == {(7, 0): 4000, (7, 1): 3000, (8, 0): 6000}
+
+
+def test_the_latest_generation_is_the_last_one_that_had_members(frames: dict[str, DataFrame]) -> None:
+    assert [row["generation"] for row in rows_of(latest_generations(frames["generations"]))] == [8]
+
+
+def test_the_latest_events_are_those_that_compaction_would_leave(frames: dict[str, DataFrame]) -> None:
+    every = rows_of(event_log(frames["group_events"], RECORD_TYPES))
+    latest = rows_of(latest_events(frames["group_events"], RECORD_TYPES))
+    assert [row["record_type"] for row in every] == [5, 3, 5, 3, 3]
+    assert latest == [every[2], every[4]]
