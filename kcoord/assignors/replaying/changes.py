@@ -109,7 +109,7 @@ def _kind(before: Generation | None, now: Generation) -> ChangeKind | None:
     if not now.members:
         return ChangeKind.EMPTIED if before is not None and before.members else None
     if before is None:
-        is_new = now.number is not None and now.number <= 1
+        is_new = now.has_beginning or (now.number is not None and now.number <= 1)
         return ChangeKind.CHANGED if is_new else ChangeKind.BEGINNING
     if now.number == before.number and before.members:
         is_same = {each.member_id for each in now.members} == {each.member_id for each in before.members}

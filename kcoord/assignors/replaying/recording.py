@@ -54,6 +54,9 @@ class Generation:
     """How its members rebalanced, if that is known from elsewhere than the protocol's name and the subscriptions."""
     members: tuple[RecordedMember, ...] = ()
     is_deletion: bool = False
+    has_beginning: bool = False
+    """Whether the recording has the group from its beginning, if that is known from elsewhere than the numbers of its
+    generations."""
 
     @property
     def rebalance_style(self) -> RebalanceStyle:

@@ -23,6 +23,7 @@ PATTERN: Final = 16
 RECORD_TYPES: Final = (EPOCH, MEMBER, TARGET_EPOCH, TARGET, PATTERN)
 """The records of a consumer group that say who is in it and what the coordinator has assigned."""
 
+_HIGHEST_FIRST_EPOCH: Final = 2  # the first epoch of a new group: 2 in Kafka 4.3
 _STRATEGY: Final = "uniform"  # Kafka's default of group.consumer.assignors begins with it
 _RANGE: Final = "server-range"
 
@@ -54,6 +55,7 @@ class _Group:
         self._targets: dict[str, dict[str, tuple[int, ...]]] = {}
         self._topics_by_pattern: dict[str, list[str]] = {}
         self._epoch_at: int | None = None
+        self._first_epoch: int | None = None
 
     def generations(self, rows: Iterable[Row]) -> Iterator[tuple[int, Generation]]:
         for row in rows:
@@ -63,6 +65,7 @@ class _Group:
                 yield row["source_offset"], Generation(number=None, written_ms=row["appended_at"], is_deletion=True)
             elif kind == EPOCH and value is not None:
                 self._epoch_at = row["appended_at"]
+                self._first_epoch = self._first_epoch or value["epoch"]
                 if not self._members:
                     yield row["source_offset"], Generation(number=value["epoch"], written_ms=row["appended_at"])
             elif kind == TARGET_EPOCH and value is not None:
@@ -100,6 +103,7 @@ class _Group:
             protocol=self._strategy(),
             style=RebalanceStyle.INCREMENTAL,
             members=tuple(self._member(member_id, value) for member_id, value in self._members.items()),
+            has_beginning=self._first_epoch is not None and self._first_epoch <= _HIGHEST_FIRST_EPOCH,
         )
 
     def _strategy(self) -> str:

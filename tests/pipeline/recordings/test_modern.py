@@ -60,6 +60,15 @@ def test_each_plan_of_the_coordinator_is_a_generation_with_its_members() -> None
     assert (n.topics, n.instance_id, n.session_timeout_ms) == ((TOPIC,), "static-n", None)
 
 
+def test_a_group_whose_log_begins_with_its_first_epoch_is_new() -> None:
+    for first_epoch, kind in ((1, ChangeKind.CHANGED), (2, ChangeKind.CHANGED), (3, ChangeKind.BEGINNING)):
+        log, group = log_and_group()
+        group.joins(1, "m")
+        group.epoch(1, first_epoch)
+        group.planned(2, first_epoch + 1)
+        assert [each.kind for each in changes_of(generations(log))] == [kind]
+
+
 def test_without_an_assignor_of_its_members_the_default_one_plans() -> None:
     log, group = log_and_group()
     group.joins(1, "m")

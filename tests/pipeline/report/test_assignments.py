@@ -75,7 +75,7 @@ def test_of_a_group_that_is_empty_now_the_last_members_are_compared(groups: dict
     found = {each.strategy: (each.shares, each.moved, each.paused, each.rebalances) for each in assignment.outcomes}
     assert found == {
         "range": ((2, 2), 1, 4, 1),
-        "roundrobin": ((2, 2), 2, 4, 1),
+        "roundrobin": ((2, 2), 1, 4, 1),
         "sticky": ((2, 2), 1, 4, 1),
         "cooperative-sticky": ((2, 2), 1, 1, 2),
         "uniform": ((2, 2), 1, 1, 0),
