@@ -2,7 +2,14 @@
 
 import pytest
 
-from kcoord.admin.formatting import first_few, format_count, format_member, format_partitions, rate_text
+from kcoord.admin.formatting import (
+    first_few,
+    format_count,
+    format_member,
+    format_partitions,
+    format_shares,
+    rate_text,
+)
 from kcoord.admin.model import Member, TopicPartition
 
 
@@ -22,6 +29,12 @@ def test_partitions_are_told_in_ranges() -> None:
     partitions = [TopicPartition("orders", number) for number in (3, 0, 1, 7, 2, 9, 10)]
     assert format_partitions([*partitions, TopicPartition("a", 4), TopicPartition("a", 4)]) == "a 4; orders 0-3,7,9-10"
     assert format_partitions([]) == ""
+
+
+def test_shares_of_many_members_are_counted() -> None:
+    assert format_shares([2, 3, 3]) == "3, 3, 2"
+    assert format_shares([3] * 10 + [4] * 3) == "3 × 4, 10 × 3"
+    assert format_shares([]) == ""
 
 
 def test_long_lists_end_in_how_many_are_left_out() -> None:

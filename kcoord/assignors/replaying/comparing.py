@@ -69,7 +69,6 @@ class HistoryComparison:
     group: str
     protocols: tuple[str, ...]
     counts: Mapping[str, int]
-    changes: tuple[Change, ...]
     absences: tuple[Absence, ...]
     recorded: Replayed
     replayed: tuple[Replayed, ...]
@@ -85,7 +84,6 @@ def compare_history(recording: Recording, question: Question) -> HistoryComparis
         group=recording.group,
         protocols=recording.protocols,
         counts=next((each.counts for each in reversed(changes) if each.members), question.counts),
-        changes=tuple(each for each in changes if question.includes(each.first.written_ms)),
         absences=_asked_about(question, find_absences(changes), changes),
         recorded=_replayed("recorded", recorded_costs(changes), question),
         replayed=replayed,

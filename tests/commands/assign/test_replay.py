@@ -158,6 +158,13 @@ def test_a_sheet_has_a_row_for_each_strategy_and_what_if_or_for_each_rebalance(t
     assert len(rows) == 10
 
 
+def test_what_was_recorded_is_what_the_table_of_rebalances_has(tables: Path) -> None:
+    arguments = ["pipeline", "rebalances", str(tables), "--group", BUSY, "-o", "json"]
+    [row] = json.loads(CliRunner().invoke(cli, arguments, prog_name="kcoord").stdout)["groups"]
+    [group] = document(tables, "--group", BUSY)["groups"]
+    assert (group["recorded"]["rebalances"], group["recorded"]["moved"]) == (row["rebalances"], row["moved_partitions"])
+
+
 def test_partitions_that_nobody_had_yet_can_be_named(tables: Path) -> None:
     options = ("--group", BUSY, "--strategy", "range", "-o", "json")
     found = json.loads(shown(tables, *options, "--partitions", "orders=8"))
