@@ -1,0 +1,29 @@
+"""Kafka's cases are played by kcoord's assignors and by Kafka's, which shows that they are written down rightly."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.assignors.cases import Case
+from tests.assignors.java_assignors import JavaAssignors, java_assignors
+from tests.assignors.vectors.vectors import PlanOf
+
+
+@pytest.fixture(scope="session")
+def java() -> Iterator[JavaAssignors]:
+    with java_assignors() as assignors:
+        yield assignors
+
+
+@pytest.fixture(params=["kcoord", "Kafka"])
+def plan_of(request: pytest.FixtureRequest) -> PlanOf:
+    if request.param == "kcoord":
+        return Case.plan
+    java: JavaAssignors = request.getfixturevalue("java")
+
+    def plan_by_java(case: Case) -> dict[str, dict[str, set[int]]]:
+        plan = java.plan(case)
+        assert isinstance(plan, dict), plan
+        return plan
+
+    return plan_by_java
