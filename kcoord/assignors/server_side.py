@@ -11,8 +11,8 @@ from kcoord.java_hashing import hash_map_order, hash_set_order, string_map_order
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServedGroup:
     """A consumer group as its coordinator gives it to an assignor: the members in the order of Kafka's HashMap, the
-    subscribed topics that exist with their partitions, and the topics' ids. `is_homogeneous` is whether all members are
-    subscribed to the same topics."""
+    subscribed topics that exist with their partitions, and the ids of these topics and of those that members have.
+    `is_homogeneous` is whether all members are subscribed to the same topics."""
 
     members: list[Subscriber]
     counts: Mapping[str, int]
@@ -28,11 +28,12 @@ class ServedGroup:
             for topic in set(each.topics):
                 subscribers[topic] = subscribers.get(topic, 0) + 1
         existing = {topic: topics.counts[topic] for topic in subscribers if topic in topics.counts}
-        numbered = {topic: UUID(int=rank) for rank, topic in enumerate(sorted(existing, key=string_order), start=1)}
+        assigned = {topic for each in by_id.values() for topic in each.owned}
+        named = sorted(existing, key=string_order) + sorted(assigned - existing.keys(), key=string_order)
         return cls(
             members=[by_id[member_id] for member_id in string_map_order(by_id)],
             counts=existing,
-            topic_ids={topic: topics.ids.get(topic, numbered[topic]) for topic in existing},
+            topic_ids={topic: topics.ids.get(topic, UUID(int=rank)) for rank, topic in enumerate(named, start=1)},
             is_homogeneous=all(count == len(by_id) for count in subscribers.values()),
         )
 

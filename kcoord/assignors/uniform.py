@@ -61,7 +61,10 @@ def _retain(group: ServedGroup, member: Subscriber, quota: int) -> tuple[dict[st
     """Returns what the member keeps of what it has, and what it must give up."""
     retained: dict[str, Sequence[int]] = {}
     revoked: list[Partition] = []
-    for topic in group.in_map_order(topic for topic in member.owned if topic in group.counts):
+    # A topic that is gone still is in the map, and counts for its size.
+    for topic in group.in_map_order(member.owned):
+        if topic not in group.counts:
+            continue
         numbers = list(member.owned[topic])
         if len(numbers) > quota:
             numbers = hash_set_order(numbers, int)
