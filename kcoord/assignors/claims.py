@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 from kcoord.assignors.plan import Partition, Subscriber, count_partitions
+from kcoord.java_hashing import string_map_order
 
 Owned: TypeAlias = dict[str, Sequence[int]]  # by topic
 
@@ -17,7 +18,8 @@ NO_GENERATION: Final = -1
 
 @dataclass(slots=True, kw_only=True)
 class Claims:
-    """What the members of a group own, by member id and topic; of topics that exist alone.
+    """What the members of a group own, by member id and topic; of topics that exist alone. The member ids are in the
+    order of Kafka's map of them, whose entries come from the map of subscriptions, in that one's order.
 
     `contested` are partitions that two members claimed in the same generation. `same_topics` is whether all members are
     subscribed to the same topics.
@@ -33,9 +35,10 @@ class Claims:
 
 def resolve_claims(members: Sequence[Subscriber], topics: Mapping[str, int]) -> Claims:
     """Returns what each member owns. `members` are in the order in which Kafka's HashMap iterates over them."""
+    by_id = {each.member_id: each for each in members}
     owned: dict[str, Owned] = {
-        each.member_id: {topic: numbers for topic, numbers in each.owned.items() if numbers and topic in topics}
-        for each in members
+        member_id: {topic: numbers for topic, numbers in by_id[member_id].owned.items() if numbers and topic in topics}
+        for member_id in string_map_order(by_id)
     }
     claims = Claims(
         owned=owned,
@@ -105,8 +108,8 @@ def _resolve_conflicts(members: Sequence[Subscriber], claims: Claims) -> None:
                 else:
                     held[topic].append(number)
     claims.owned = {
-        member_id: {topic: numbers for topic, numbers in held.items() if numbers}
-        for member_id, held in resolved.items()
+        member_id: {topic: numbers for topic, numbers in resolved[member_id].items() if numbers}
+        for member_id in claims.owned
     }
     claims.partitions = {
         topic: set[int]().union(*claimed) for topic, claimed in _by_topic(claims.owned.values()).items()

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from kcoord.assignors.plan import Subscriber, Topics, distinct
-from kcoord.java_hashing import hash_map_order, hash_set_order, string_map_order, string_order, uuid_hash
+from kcoord.java_hashing import hash_map_order, hash_set_order, string_map_order, string_order, uuid_hash, uuid_order
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,11 +43,14 @@ class ServedGroup:
 
     def in_map_order(self, topics: Iterable[str]) -> list[str]:
         """Returns topics in the order in which a HashMap by topic id iterates over them."""
-        return hash_map_order(topics, self._hash)
+        return hash_map_order(topics, self._hash, compared_by=self._order)
 
     def in_set_order(self, topics: Collection[str]) -> list[str]:
         """Returns topics in the order in which a HashSet of these topic ids iterates over them."""
-        return hash_set_order(list(topics), self._hash)
+        return hash_set_order(list(topics), self._hash, compared_by=self._order)
 
     def _hash(self, topic: str) -> int:
         return uuid_hash(self.topic_ids[topic])
+
+    def _order(self, topic: str) -> tuple[int, int]:
+        return uuid_order(self.topic_ids[topic])

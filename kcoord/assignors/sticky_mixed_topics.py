@@ -28,7 +28,7 @@ def assign_mixed_topics(
 ) -> Plan:
     """Returns the plan for members in the order of Kafka's HashMap. Raises AssignorFailed where Kafka's assignor throws
     an exception."""
-    shares = _Shares(members, topics, racks)
+    shares = _Shares(members, claims.owned, topics, racks)
     revokes = shares.retain_owned(members, claims)
     unassigned = shares.unassigned()
     former_owners = _former_owners(members, claims.max_generation)
@@ -74,7 +74,9 @@ class _Snapshot:
 class _Shares:
     """The assignment so far: which partitions each member has, and the owner of each partition."""
 
-    def __init__(self, members: Sequence[Subscriber], topics: Mapping[str, int], racks: StickyRacks) -> None:
+    def __init__(
+        self, members: Sequence[Subscriber], in_order: Iterable[str], topics: Mapping[str, int], racks: StickyRacks
+    ) -> None:
         self._counts = topics
         self._racks = racks
         self._topics_of = {each.member_id: [topic for topic in each.topics if topic in topics] for each in members}
@@ -84,7 +86,7 @@ class _Shares:
                 self.subscribers[topic].append(member_id)
         self._rank = {member_id: rank for rank, member_id in enumerate(sorted(self._topics_of, key=string_order))}
         # A partition is counted, since one that is dealt out twice may come to the same member twice.
-        self._held = {member_id: Counter[Partition]() for member_id in self._topics_of}
+        self._held = {member_id: Counter[Partition]() for member_id in in_order}
         self.sizes: dict[str, int] = dict.fromkeys(self._topics_of, 0)
         self.owner_of: dict[Partition, str] = {}
         self._topic_order = sorted(topics, key=lambda topic: (len(self.subscribers[topic]), string_order(topic)))
@@ -110,7 +112,11 @@ class _Shares:
 
     def unassigned(self) -> list[Partition]:
         """Returns the partitions without an owner. As in sticky_same_topics, a partition that does not exist has Kafka
-        take all that come after it for unassigned."""
+        take all that come after it for unassigned.
+
+        Kafka compares partitions by the difference of their numbers. That overflows for those that are 2^31 apart, and
+        is not imitated here.
+        """
         ranks = {topic: rank for rank, topic in enumerate(self._topic_order)}
         invalid = [(ranks[topic], number) for topic, number in self.owner_of if not 0 <= number < self._counts[topic]]
         end = min(invalid, default=(len(ranks), 0))
@@ -306,10 +312,10 @@ class _Movements:
                 return
         self._pair_of[partition] = giver, taker
         came = self._by_pair.setdefault((topic, (giver, taker)), HashedSet())
-        came.add(number, _partition_hash(partition))
+        came.add(number, partition_hash(partition))
 
 
-def _partition_hash(partition: Partition) -> int:
+def partition_hash(partition: Partition) -> int:
     """Returns TopicPartition.hashCode()."""
     topic, number = partition
     return (31 * (31 + number) + string_hash(topic)) & 0xFFFFFFFF

@@ -2,7 +2,7 @@
 
 from enum import StrEnum
 
-from kcoord.assignors.plan import Subscriber
+from kcoord.assignors.plan import AssignorFailed, Subscriber
 from kcoord.protocol.consumer_protocol import (
     OwnedPartitions,
     Subscription,
@@ -10,6 +10,7 @@ from kcoord.protocol.consumer_protocol import (
     read_cooperative_user_data,
     read_sticky_user_data,
 )
+from kcoord.protocol.frames import CorruptMessage
 
 
 class OwnedFrom(StrEnum):
@@ -22,11 +23,22 @@ class OwnedFrom(StrEnum):
     """The generation is in the user data of CooperativeStickyAssignor before version 2."""
 
 
+class UnreadableSubscription(AssignorFailed):
+    """Raised for a member whose subscription is malformed. Java's leader decodes all subscriptions before it asks an
+    assignor (ConsumerCoordinator.onLeaderElected), and throws an exception at the first one that it cannot decode: then
+    no member gets an assignment, until that member leaves."""
+
+
 def decode_subscriber(
     member_id: str, subscription: bytes, source: OwnedFrom, *, instance_id: str | None = None
 ) -> Subscriber:
-    """Decodes what a member has sent to a JoinGroup. Raises CorruptMessage if it is not a consumer's subscription."""
-    return subscriber_from(member_id, decode_subscription(subscription), source, instance_id=instance_id)
+    """Decodes what a member has sent to a JoinGroup. Raises UnreadableSubscription if it is not a consumer's
+    subscription."""
+    try:
+        decoded = decode_subscription(subscription)
+    except CorruptMessage as corrupt:
+        raise UnreadableSubscription(f"the subscription of {member_id} is malformed: {corrupt}") from corrupt
+    return subscriber_from(member_id, decoded, source, instance_id=instance_id)
 
 
 def subscriber_from(

@@ -10,6 +10,7 @@ from typing import Final
 
 from kcoord.assignors.plan import AssignorFailed, Plan
 from kcoord.assignors.server_side import ServedGroup
+from kcoord.java_hashing import uuid_order
 
 _MAX_ITERATION_COUNT: Final = 16
 _NOBODY: Final = -1
@@ -81,8 +82,7 @@ class _Shares:
 
         def order(topic: str) -> tuple[float, int, int, int]:
             subscribers = len(self._subscribers[topic])
-            topic_id = self._group.topic_ids[topic]
-            return -self._group.counts[topic] / subscribers, subscribers, *_signed_halves(topic_id.int)
+            return -self._group.counts[topic] / subscribers, subscribers, *uuid_order(self._group.topic_ids[topic])
 
         return sorted(topics, key=order)
 
@@ -172,12 +172,3 @@ class _LoadRanges:
 
     def _size_at(self, position: int) -> int:
         return self._sizes[self._sorted[position]]
-
-
-def _signed_halves(number: int) -> tuple[int, int]:
-    """Returns the two halves of a topic id as Java compares them: as signed numbers."""
-    return _signed(number >> 64), _signed(number & 0xFFFF_FFFF_FFFF_FFFF)
-
-
-def _signed(number: int) -> int:
-    return number - (1 << 64) if number >= 1 << 63 else number

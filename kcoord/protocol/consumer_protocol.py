@@ -12,7 +12,7 @@ from struct import Struct
 from typing import Any, Final
 
 from kcoord.protocol.frames import CorruptMessage
-from kcoord.protocol.schema.message_readers import body_reader
+from kcoord.protocol.schema.message_readers import lenient_reader
 from kcoord.protocol.schema.notation import Schema
 from kcoord.protocol.schema.readers import Read
 from kcoord.protocol.schema.writers import schema_writer
@@ -185,7 +185,7 @@ def _rows(partitions: Mapping[str, Sequence[int]]) -> list[dict[str, Any]]:
 
 @cache
 def _reader(schema: Schema, version: int) -> Read:
-    return body_reader(schema, version)
+    return lenient_reader(schema, version)
 
 
 def _versioned(schema: Schema, version: int, values: Mapping[str, Any]) -> bytes:

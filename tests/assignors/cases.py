@@ -1,21 +1,26 @@
 """Seeded cases for assignors: groups of members that have come, gone and changed their minds."""
 
+import os
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import product
+from typing import Final
 from uuid import UUID
 
-from kcoord.assignors.plan import Plan, Subscriber, Topics
+from kcoord.assignors.plan import AssignorFailed, Plan, Subscriber, Topics
 from kcoord.assignors.strategies import STRATEGIES
-from kcoord.assignors.subscriptions import subscriber_from
+from kcoord.assignors.subscriptions import decode_subscriber
 from kcoord.protocol.consumer_protocol import (
     OwnedPartitions,
     Subscription,
-    decode_subscription,
     write_cooperative_user_data,
     write_sticky_user_data,
     write_subscription,
 )
+
+PLANS: Final = int(os.environ.get("KCOORD_TEST_PLANS", "500"))
+FIRST_SEED: Final = int(os.environ.get("KCOORD_TEST_SEED", "1"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +32,14 @@ class CaseMember:
     target: Mapping[str, Sequence[int]]
     """What a server-side assignor knows that it has."""
     instance_id: str | None = None
+    malformed: bytes | None = None
+    """What it sends instead."""
+
+    @property
+    def content(self) -> bytes:
+        """The bytes of its subscription."""
+        written = write_subscription(self.subscription, version=self.version)
+        return written if self.malformed is None else self.malformed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,12 +64,7 @@ class Case:
                 for each in self.members
             ]
         return [
-            subscriber_from(
-                each.member_id,
-                decode_subscription(write_subscription(each.subscription, version=each.version)),
-                source,
-                instance_id=each.instance_id,
-            )
+            decode_subscriber(each.member_id, each.content, source, instance_id=each.instance_id)
             for each in self.members
         ]
 
@@ -64,6 +72,14 @@ class Case:
         """Returns the plan of kcoord's assignor."""
         topics = Topics(counts=self.counts, racks=self.racks, ids=self.topic_ids)
         return STRATEGIES[self.strategy].assign(self.subscribers(), topics)
+
+    def outcome(self) -> dict[str, dict[str, set[int]]] | str:
+        """Returns the plan of kcoord's assignor without the order of partitions, or why it fails."""
+        try:
+            plan = self.plan()
+        except AssignorFailed as failed:
+            return str(failed)
+        return {member: {topic: set(numbers) for topic, numbers in held.items()} for member, held in plan.items()}
 
 
 def make_case(strategy: str, seed: int) -> Case:
@@ -77,13 +93,17 @@ class _CaseMaker:
         self.rng = rng
         self.strategy = strategy
         self.is_large = rng.random() < 0.05
-        self.topics = [f"t{number}" for number in range(rng.randint(1, 12 if self.is_large else 5))]
+        self.topics = [f"t{number}" for number in range(rng.randint(1, 24 if self.is_large else 5))]
         if rng.random() < 0.1:
             self.topics += ["Ünïcode", "\U0001f600", "\uffee"]
+        self.collide = rng.random() < 0.1
+        """Whether the ids of members and topics have equal hashes, or hashes for the same bucket of a map."""
         self.has_racks = rng.random() < 0.3
         self.is_mixed = rng.random() < 0.5
         self.is_odd = rng.random() < 0.15 and STRATEGIES[strategy].owned_from is not None
         """Whether members may claim what others claim too, or what does not exist. A coordinator knows better."""
+        self.lists_twice = rng.random() < 0.1 and STRATEGIES[strategy].owned_from is not None
+        """Whether subscriptions may have a topic twice. A coordinator has them as sets."""
 
     def make(self) -> Case:
         rng = self.rng
@@ -91,7 +111,7 @@ class _CaseMaker:
         counts = {topic: rng.randint(0, most) for topic in self.topics}
         if rng.random() < 0.3:
             counts = dict.fromkeys(self.topics, most)
-        members = self._members(40 if self.is_large else rng.choice([1, 3, 8]))
+        members = self._members(self._most_members())
         owners = self._former_plan(members, counts)
         existing = {topic: count for topic, count in counts.items() if rng.random() > 0.05}
         return Case(
@@ -99,9 +119,14 @@ class _CaseMaker:
             counts=existing,
             members=[self._member(each, owners) for each in members if rng.random() > 0.15]
             or [self._member(members[0], owners)],
-            topic_ids={topic: UUID(int=rng.getrandbits(128)) for topic in counts},
+            topic_ids={topic: self._topic_id() for topic in counts},
             racks=self._racks(existing) if self.has_racks else {},
         )
+
+    def _most_members(self) -> int:
+        if self.is_large:
+            return self.rng.choice([40, 200])
+        return 24 if self.collide else self.rng.choice([1, 3, 8])
 
     def _members(self, most: int) -> list[tuple[str, str | None, tuple[str, ...]]]:
         rng = self.rng
@@ -109,12 +134,26 @@ class _CaseMaker:
         same = tuple(topic for topic in self.topics if rng.random() < 0.8)
         return [
             (
-                f"{rng.choice(['consumer', 'app', 'ä'])}-{number}-{UUID(int=rng.getrandbits(128))}",
+                member_id,
                 rng.choice([None, f"i{rng.randint(0, 9)}"]) if has_instances else None,
                 tuple(topic for topic in self.topics if rng.random() < 0.6) if self.is_mixed else same,
             )
-            for number in range(rng.randint(1, most))
+            for member_id in self._member_ids(rng.randint(1, most))
         ]
+
+    def _member_ids(self, count: int) -> list[str]:
+        rng = self.rng
+        names = ["consumer", "app", "ä", "\U0001f600", "\uffee"]
+        ids = [f"{rng.choice(names)}-{number}-{UUID(int=rng.getrandbits(128))}" for number in range(count)]
+        if self.collide:
+            ids = [*ids[: count // 4], *colliding_texts(rng, count - count // 4)]
+            rng.shuffle(ids)
+        return ids
+
+    def _topic_id(self) -> UUID:
+        half, other = self.rng.getrandbits(64), self.rng.getrandbits(64)
+        # Kafka's Uuid hashes the exclusive or of both halves.
+        return UUID(int=half << 64 | (half ^ self.rng.choice([1, 65, 1025]) if self.collide else other))
 
     def _former_plan(
         self, members: Sequence[tuple[str, str | None, tuple[str, ...]]], counts: Mapping[str, int]
@@ -135,11 +174,13 @@ class _CaseMaker:
             }
         for topic, count in counts.items():
             for number in range(count):
-                for _ in range(2 if self.is_odd and rng.random() < 0.2 else 1):
+                for _ in range(rng.randint(2, 3) if self.is_odd and rng.random() < 0.2 else 1):
                     if rng.random() < 0.8:
                         owned[rng.choice(members)[0]].setdefault(topic, []).append(number)
         if self.is_odd and rng.random() < 0.5:
-            owned[rng.choice(members)[0]].setdefault(rng.choice(self.topics), []).append(rng.choice([-1, 99]))
+            for _ in range(rng.choice([1, 1, 3])):
+                numbers = owned[rng.choice(members)[0]].setdefault(rng.choice(self.topics), [])
+                numbers.append(rng.choice([-1, 99, 2**30 - 1, -(2**30)]))
         return owned
 
     def _member(
@@ -151,6 +192,8 @@ class _CaseMaker:
         generation = rng.choice([7, 7, 7, 6, 5, None, -1]) if self.is_odd or self.is_mixed else 7
         field_generation = rng.choice([generation, 7, None]) if self.is_odd else generation
         user_data = self._user_data(owned, generation)
+        if self.lists_twice:
+            topics += tuple(rng.choices(topics, k=min(len(topics), rng.randint(0, 2))))
         return CaseMember(
             member_id=member_id,
             instance_id=instance_id,
@@ -169,9 +212,12 @@ class _CaseMaker:
         rng = self.rng
         if self.is_odd and rng.random() < 0.1:
             return rng.choice([b"", b"\x00", b"\xff" * 9, rng.randbytes(12)])
+        tail = b"\x00\x07more" if self.is_odd and rng.random() < 0.1 else b""
         if self.strategy == "sticky":
-            return write_sticky_user_data(OwnedPartitions(owned=owned, generation=generation))
-        return None if generation is None else write_cooperative_user_data(generation)
+            is_old = self.is_odd and rng.random() < 0.1
+            data = OwnedPartitions(owned=owned, generation=None if is_old else generation)
+            return write_sticky_user_data(data) + tail
+        return None if generation is None else write_cooperative_user_data(generation) + tail
 
     def _racks(self, counts: Mapping[str, int]) -> dict[str, list[list[str]]]:
         rng = self.rng
@@ -183,3 +229,9 @@ class _CaseMaker:
             topic: [rng.sample(names, rng.randint(0 if style > 0.9 else 1, 3)) for _ in range(count)]
             for topic, count in counts.items()
         }
+
+
+def colliding_texts(rng: random.Random, count: int) -> list[str]:
+    """Makes texts of which many have equal hashes in Java: `Aa` has the hash of `BB`."""
+    endings = ["".join(each) for each in product(("Aa", "BB"), repeat=8)]
+    return [f"m{rng.choice('xxxy')}{ending}" for ending in rng.sample(endings, count)]

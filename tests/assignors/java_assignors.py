@@ -3,12 +3,11 @@
 import json
 import subprocess
 from base64 import b64decode, b64encode
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from kcoord.protocol.consumer_protocol import write_subscription
 from kcoord.protocol.uuids import format_uuid
 from kcoord.testing.jars import kafka_jvm
 from kcoord.testing.process import temporary_folder
@@ -35,6 +34,17 @@ class JavaAssignors:
         """Has Java decode a subscription and encode it again, in a version."""
         question = {"subscription": b64encode(subscription).decode(), "version": version}
         return b64decode(self._ask(question)["subscription"])
+
+    def in_map_order(self, keys: Sequence[str]) -> list[str]:
+        """Returns texts in the order of a HashMap that they are put into."""
+        order: list[str] = self._ask({"keys": list(keys)})["keys"]
+        return order
+
+    def firsts(self, topic: str, changes: Sequence[int]) -> list[int]:
+        """Returns the first element of a HashSet of partitions after each change, -1 if there is none. A number is
+        added if it is new, and removed if it is not."""
+        firsts: list[int] = self._ask({"topic": topic, "changes": list(changes)})["firsts"]
+        return firsts
 
     def _ask(self, question: dict[str, Any]) -> Any:
         assert self._process.stdin
@@ -69,7 +79,7 @@ def _question(case: Case) -> dict[str, Any]:
             {
                 "id": member.member_id,
                 "instance": member.instance_id,
-                "subscription": b64encode(write_subscription(member.subscription, version=member.version)).decode(),
+                "subscription": b64encode(member.content).decode(),
                 "topics": list(member.subscription.topics),
                 "owned": {topic: list(numbers) for topic, numbers in member.target.items()},
                 "rack": member.subscription.rack,

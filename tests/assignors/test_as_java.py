@@ -3,28 +3,17 @@
 KCOORD_TEST_PLANS sets how many cases there are of each strategy, KCOORD_TEST_SEED the first one's seed.
 """
 
-import os
-from collections.abc import Iterator
 from dataclasses import replace
-from typing import Final
+from random import Random
 
 import pytest
 
-from kcoord.assignors.plan import AssignorFailed
+from kcoord.assignors.sticky_mixed_topics import partition_hash
 from kcoord.assignors.strategies import STRATEGIES
-from kcoord.java_hashing import string_order
+from kcoord.java_hashing import HashedSet, string_map_order, string_order
 from kcoord.protocol.consumer_protocol import VERSIONS, Subscription, decode_subscription, write_subscription
-from tests.assignors.cases import Case, make_case
-from tests.assignors.java_assignors import JavaAssignors, java_assignors
-
-PLANS: Final = int(os.environ.get("KCOORD_TEST_PLANS", "500"))
-FIRST_SEED: Final = int(os.environ.get("KCOORD_TEST_SEED", "1"))
-
-
-@pytest.fixture(scope="module")
-def java() -> Iterator[JavaAssignors]:
-    with java_assignors() as assignors:
-        yield assignors
+from tests.assignors.cases import FIRST_SEED, PLANS, colliding_texts, make_case
+from tests.assignors.java_assignors import JavaAssignors
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
@@ -32,7 +21,7 @@ def test_the_plans_are_those_of_kafkas_assignors(java: JavaAssignors, strategy: 
     different = []
     for seed in range(FIRST_SEED, FIRST_SEED + PLANS):
         case = make_case(strategy, seed)
-        theirs, ours = java.plan(case), _plan(case)
+        theirs, ours = java.plan(case), case.outcome()
         if isinstance(theirs, str) != isinstance(ours, str) or (isinstance(theirs, dict) and theirs != ours):
             different.append((seed, theirs, ours))
     assert not different, f"{len(different)} of {PLANS} plans are others, the first with {different[0]}"
@@ -46,16 +35,33 @@ def test_java_encodes_subscriptions_the_same(java: JavaAssignors, version: int) 
             assert java.encode_again(ours, version) == write_subscription(_in_order(ours), version=version)
 
 
+@pytest.mark.parametrize("seed", range(FIRST_SEED, FIRST_SEED + 200))
+def test_a_map_has_texts_in_javas_order(java: JavaAssignors, seed: int) -> None:
+    rng = Random(seed)
+    texts = [*colliding_texts(rng, rng.randint(0, 40)), *(f"{rng.getrandbits(40)}" for _ in range(rng.randint(0, 80)))]
+    rng.shuffle(texts)
+    assert string_map_order(texts) == java.in_map_order(texts)
+
+
+@pytest.mark.parametrize("seed", range(FIRST_SEED, FIRST_SEED + 100))
+def test_a_set_of_partitions_has_javas_first(java: JavaAssignors, seed: int) -> None:
+    rng = Random(seed)
+    step = rng.choice([1, 2, 8, 16, 32])
+    changes = [rng.randint(0, 20) * step for _ in range(200)]
+    ours, present, firsts = HashedSet(), set[int](), []
+    for number in changes:
+        if number in present:
+            present.remove(number)
+            ours.remove(number)
+        else:
+            present.add(number)
+            ours.add(number, partition_hash(("topic", number)))
+        firsts.append(ours.first() if ours else -1)
+    assert firsts == java.firsts("topic", changes)
+
+
 def _in_order(subscription: bytes) -> Subscription:
     """Decodes a subscription, and sorts its topics and partitions as Java does."""
     decoded = decode_subscription(subscription)
     owned = {topic: sorted(decoded.owned[topic]) for topic in sorted(decoded.owned, key=string_order)}
     return replace(decoded, topics=sorted(decoded.topics, key=string_order), owned=owned)
-
-
-def _plan(case: Case) -> dict[str, dict[str, set[int]]] | str:
-    try:
-        plan = case.plan()
-    except AssignorFailed as failed:
-        return str(failed)
-    return {member: {topic: set(numbers) for topic, numbers in held.items()} for member, held in plan.items()}

@@ -6,6 +6,7 @@ metadata with them. An id is its 16 bytes, and None for the zero id.
 """
 
 import struct
+from functools import partial
 from operator import itemgetter
 from typing import Any, Final
 
@@ -20,8 +21,16 @@ _NO_ID: Final = bytes(16)
 
 def body_reader(schema: Schema, version: int) -> Read:
     """Returns a reader of untrusted bytes. It raises CorruptMessage."""
-    read = schema_reader(schema, version, _ROWS)
+    return _guarded(schema_reader(schema, version, _ROWS))
 
+
+def lenient_reader(schema: Schema, version: int) -> Read:
+    """Returns a reader of untrusted bytes that takes what Kafka's classes take: what is not UTF-8 in a text becomes the
+    replacement character, U+FFFD, and any negative length is null where null is allowed. It raises CorruptMessage."""
+    return _guarded(schema_reader(schema, version, _LENIENT_ROWS))
+
+
+def _guarded(read: Read) -> Read:
     def read_body(content: bytes, position: int) -> tuple[Any, int]:
         try:
             return read(content, position)
@@ -66,3 +75,4 @@ _ROWS: Final = Form(
     bad_length=_bad_length,
     bad_tag=_bad_tag,
 )
+_LENIENT_ROWS: Final = _ROWS._replace(decode=partial(str, encoding="utf-8", errors="replace"), lowest_null=-(2**31))

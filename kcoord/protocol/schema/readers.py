@@ -55,6 +55,8 @@ class Form(NamedTuple):
     """Describes the length of a text or an array, given the number of bytes that are left."""
     bad_tag: Callable[[int, int, int], str]
     """Describes a tagged field's size, given the number of bytes that are left."""
+    lowest_null: int = -1
+    """The lowest length that means null where that is allowed. Kafka's classes take any negative one for null."""
 
 
 def schema_reader(schema: Schema, version: int, form: Form) -> Read:
@@ -254,10 +256,10 @@ class _Maker:
         return step
 
     def _length_reader(self, field: Field) -> _ReadLength:
-        """Returns a reader of lengths, -1 for null if the field is nullable; never more than the bytes that are left.
-        They are numbers of fixed size, or varints that are one more.
+        """Returns a reader of lengths, negative for null if the field is nullable; never more than the bytes that are
+        left. They are numbers of fixed size, or varints that are one more.
         """
-        least = -1 if field.is_nullable(self._version) else 0
+        least = self._form.lowest_null if field.is_nullable(self._version) else 0
         fixed = _fixed_length(field)
         most = LONGEST_STRING if fixed is _INT16 else _LONGEST
         unpack, size, bad_length = fixed.unpack_from, fixed.size, self._form.bad_length

@@ -1,8 +1,10 @@
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
+import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
+import java.io.PrintStream;
 import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
@@ -44,20 +46,24 @@ class JavaAssignors {
 
     public static void main(String[] args) throws Exception {
         BufferedReader lines = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
+        PrintStream out = new PrintStream(System.out, true, StandardCharsets.UTF_8);
         for (String line = lines.readLine(); line != null; line = lines.readLine()) {
             ObjectNode answer = JSON.createObjectNode();
             try {
                 JsonNode asked = JSON.readTree(line);
                 if (asked.has("subscription")) {
                     answer.put("subscription", reencode(asked));
+                } else if (asked.has("keys")) {
+                    answer.set("keys", inMapOrder(asked.get("keys")));
+                } else if (asked.has("changes")) {
+                    answer.set("firsts", firsts(asked.get("topic").asText(), asked.get("changes")));
                 } else {
                     answer.set("plan", plan(asked));
                 }
             } catch (Exception thrown) {
                 answer.put("error", thrown.toString());
             }
-            System.out.println(JSON.writeValueAsString(answer));
-            System.out.flush();
+            out.println(JSON.writeValueAsString(answer));
         }
     }
 
@@ -68,6 +74,29 @@ class JavaAssignors {
         ByteBuffer encoded =
                 ConsumerProtocol.serializeSubscription(subscription, (short) asked.get("version").asInt());
         return Base64.getEncoder().encodeToString(Arrays.copyOf(encoded.array(), encoded.limit()));
+    }
+
+    /** The keys in the order of a HashMap that they are put into. */
+    static ArrayNode inMapOrder(JsonNode keys) {
+        Map<String, Boolean> map = new HashMap<>();
+        keys.forEach(key -> map.put(key.asText(), true));
+        ArrayNode order = JSON.createArrayNode();
+        map.keySet().forEach(order::add);
+        return order;
+    }
+
+    /** The first partition of a HashSet after each change: a number is added if it is new, and removed if it is not. */
+    static ArrayNode firsts(String topic, JsonNode changes) {
+        Set<TopicPartition> set = new HashSet<>();
+        ArrayNode firsts = JSON.createArrayNode();
+        for (JsonNode change : changes) {
+            TopicPartition partition = new TopicPartition(topic, change.asInt());
+            if (!set.remove(partition)) {
+                set.add(partition);
+            }
+            firsts.add(set.isEmpty() ? -1 : set.iterator().next().partition());
+        }
+        return firsts;
     }
 
     static ObjectNode plan(JsonNode asked) {

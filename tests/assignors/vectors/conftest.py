@@ -1,18 +1,10 @@
 """Kafka's cases are played by kcoord's assignors and by Kafka's, which shows that they are written down rightly."""
 
-from collections.abc import Iterator
-
 import pytest
 
 from tests.assignors.cases import Case
-from tests.assignors.java_assignors import JavaAssignors, java_assignors
+from tests.assignors.java_assignors import JavaAssignors
 from tests.assignors.vectors.vectors import PlanOf
-
-
-@pytest.fixture(scope="session")
-def java() -> Iterator[JavaAssignors]:
-    with java_assignors() as assignors:
-        yield assignors
 
 
 @pytest.fixture(params=["kcoord", "Kafka"])
