@@ -4,11 +4,12 @@ A member that missed rebalances may claim what another one has by now. The newer
 same generation, neither has.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
-from kcoord.assignors.plan import Partition, Subscriber, count_partitions
+from kcoord.assignors.plan import Partition, Subscriber, TopicPartitions
 from kcoord.java_hashing import string_map_order
 
 Owned: TypeAlias = dict[str, Sequence[int]]  # by topic
@@ -33,44 +34,57 @@ class Claims:
     max_generation: int = NO_GENERATION
 
 
-def resolve_claims(members: Sequence[Subscriber], topics: Mapping[str, int]) -> Claims:
-    """Returns what each member owns. `members` are in the order in which Kafka's HashMap iterates over them."""
+def resolve_claims(
+    members: Sequence[Subscriber],
+    subscriptions: Mapping[tuple[str, ...], Sequence[int]],
+    topics: Mapping[str, int],
+) -> Claims:
+    """Returns what each member owns. `members` are in the order in which Kafka's HashMap iterates over them, and so are
+    their distinct subscriptions, with the positions of the members that have them."""
     by_id = {each.member_id: each for each in members}
-    owned: dict[str, Owned] = {
-        member_id: {topic: numbers for topic, numbers in by_id[member_id].owned.items() if numbers and topic in topics}
-        for member_id in string_map_order(by_id)
-    }
+    owned = {member_id: _existing(by_id[member_id].owned, topics) for member_id in string_map_order(by_id)}
+    listed = _by_topic(owned.values())
     claims = Claims(
         owned=owned,
-        partitions={topic: set[int]().union(*claimed) for topic, claimed in _by_topic(owned.values()).items()},
-        same_topics=_have_same_topics(members),
+        partitions={topic: set(numbers) for topic, numbers in listed.items()},
+        same_topics=_are_same(subscriptions),
         max_generation=max([NO_GENERATION, *(_generation(each) for each in members)]),
     )
-    if sum(map(len, claims.partitions.values())) < sum(map(count_partitions, owned.values())):
+    if any(len(claims.partitions[topic]) < len(numbers) for topic, numbers in listed.items()):
         _resolve_conflicts(members, claims)
     return claims
+
+
+def _existing(owned: TopicPartitions, topics: Mapping[str, int]) -> Owned:
+    """Returns what a member owns of these topics."""
+    if owned.keys() <= topics.keys() and all(owned.values()):
+        return dict(owned)
+    return {topic: numbers for topic, numbers in owned.items() if numbers and topic in topics}
 
 
 def _generation(each: Subscriber) -> int:
     return NO_GENERATION if each.generation is None else each.generation
 
 
-def _have_same_topics(members: Sequence[Subscriber]) -> bool:
-    """Compares subscriptions as Kafka does: with the first one that is not empty."""
-    first: set[str] = set()
-    for each in members:
-        if not first:
-            first = set(each.topics)
-        elif len(each.topics) != len(first) or not first.issuperset(each.topics):
-            return False
-    return True
+def _are_same(subscriptions: Mapping[tuple[str, ...], Sequence[int]]) -> bool:
+    """Compares subscriptions as Kafka does: with the set of topics of the first one that is not empty, and only those
+    behind it. So one that lists a topic twice differs from itself, if two members have it."""
+    wanting = [each for each in subscriptions.items() if each[0]]
+    if not wanting:
+        return True
+    (topics, positions), *others = wanting
+    first = set(topics)
+    behind = [topics] * (len(positions) > 1) + [each for each, _ in others]
+    behind += [each for each in subscriptions if not each and subscriptions[each][-1] > positions[0]]
+    return all(len(each) == len(first) and first.issuperset(each) for each in behind)
 
 
-def _by_topic(owned: Iterable[Owned]) -> dict[str, list[Sequence[int]]]:
-    by_topic: dict[str, list[Sequence[int]]] = {}
+def _by_topic(owned: Iterable[Owned]) -> dict[str, list[int]]:
+    """Returns all that members own of each topic."""
+    by_topic: defaultdict[str, list[int]] = defaultdict(list)
     for each in owned:
         for topic, numbers in each.items():
-            by_topic.setdefault(topic, []).append(numbers)
+            by_topic[topic] += numbers
     return by_topic
 
 
@@ -111,6 +125,4 @@ def _resolve_conflicts(members: Sequence[Subscriber], claims: Claims) -> None:
         member_id: {topic: numbers for topic, numbers in resolved[member_id].items() if numbers}
         for member_id in claims.owned
     }
-    claims.partitions = {
-        topic: set[int]().union(*claimed) for topic, claimed in _by_topic(claims.owned.values()).items()
-    }
+    claims.partitions = {topic: set(numbers) for topic, numbers in _by_topic(claims.owned.values()).items()}

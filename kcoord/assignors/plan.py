@@ -60,10 +60,38 @@ def _member_order(each: Subscriber) -> tuple[bool, bytes]:
     return each.instance_id is None, string_order(each.member_id if each.instance_id is None else each.instance_id)
 
 
-def subscribed_counts(subscribers: Iterable[Subscriber], topics: Topics) -> dict[str, int]:
+def subscriptions_of(subscribers: Iterable[Subscriber]) -> dict[tuple[str, ...], list[int]]:
+    """Returns each distinct subscription, with the positions of the subscribers that have it. Most groups have one, so
+    what depends on the subscription alone is done once for all members."""
+    positions: dict[tuple[str, ...], list[int]] = {}
+    for position, each in enumerate(subscribers):
+        positions.setdefault(tuple(each.topics), []).append(position)
+    return positions
+
+
+def subscribed_counts(subscriptions: Iterable[tuple[str, ...]], topics: Topics) -> dict[str, int]:
     """Returns the number of partitions of each subscribed topic that exists and has any."""
-    subscribed = dict.fromkeys(topic for each in subscribers for topic in each.topics)
+    subscribed = dict.fromkeys(topic for subscription in subscriptions for topic in subscription)
     return {topic: count for topic in subscribed if (count := topics.counts.get(topic, 0)) > 0}
+
+
+def subscribers_by_topic(
+    subscriptions: Mapping[tuple[str, ...], Sequence[int]], topics: Iterable[str]
+) -> dict[str, tuple[int, ...]]:
+    """Returns the positions of the subscribers of each of these topics, in order."""
+    wanting: dict[str, list[tuple[str, ...]]] = {topic: [] for topic in topics}
+    for subscription in subscriptions:
+        for topic in dict.fromkeys(subscription):
+            if topic in wanting:
+                wanting[topic].append(subscription)
+    merged: dict[tuple[tuple[str, ...], ...], tuple[int, ...]] = {}
+    by_topic: dict[str, tuple[int, ...]] = {}
+    for topic, wanted_by in wanting.items():
+        key = tuple(wanted_by)
+        if key not in merged:
+            merged[key] = tuple(sorted(position for each in key for position in subscriptions[each]))
+        by_topic[topic] = merged[key]
+    return by_topic
 
 
 def group_by_topic(partitions: Iterable[Partition]) -> MemberPlan:

@@ -8,9 +8,19 @@ allows. Topics with equally many partitions and the same subscribers stay co-par
 of all of them. What cannot be matched is then assigned in ranges.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from kcoord.assignors.plan import Plan, Subscriber, Topics, distinct, in_member_order, subscribed_counts
+from kcoord.assignors.plan import (
+    MemberPlan,
+    Plan,
+    Subscriber,
+    Topics,
+    distinct,
+    in_member_order,
+    subscribed_counts,
+    subscribers_by_topic,
+    subscriptions_of,
+)
 from kcoord.assignors.racks import needs_rack_awareness, rack_of
 from kcoord.java_hashing import string_map_order
 
@@ -23,11 +33,13 @@ def assign_range(subscribers: Collection[Subscriber], topics: Topics) -> Plan:
     plan: Plan = {member_id: {} for member_id in members}
     # Static members with equal instance ids stay in the order of Java's HashMap.
     in_order = in_member_order(members[member_id] for member_id in string_map_order(members))
-    counts = subscribed_counts(in_order, topics)
-    by_topic = _subscribers_by_topic(in_order, counts)
+    subscriptions = subscriptions_of(in_order)
+    counts = subscribed_counts(subscriptions, topics)
+    by_topic = subscribers_by_topic(subscriptions, counts)
     if topics.racks:
         states = [
-            _TopicState(topic, count, by_topic[topic], topics.racks.get(topic, ())) for topic, count in counts.items()
+            _TopicState(topic, count, [in_order[each] for each in by_topic[topic]], topics.racks.get(topic, ()))
+            for topic, count in counts.items()
         ]
         if any(state.is_rack_aware for state in states):
             _assign_by_racks(states)
@@ -35,32 +47,25 @@ def assign_range(subscribers: Collection[Subscriber], topics: Topics) -> Plan:
                 state.assign_ranges()
                 state.add_to(plan)
             return plan
-    _assign_ranges(by_topic, counts, plan)
+    _assign_ranges(by_topic, counts, [plan[each.member_id] for each in in_order])
     return plan
 
 
-def _assign_ranges(by_topic: Mapping[str, list[Subscriber]], counts: Mapping[str, int], plan: Plan) -> None:
-    """Adds ranges of each topic to the plan. Topics with the same subscribers and equally many partitions share
+def _assign_ranges(
+    by_topic: Mapping[str, tuple[int, ...]], counts: Mapping[str, int], plans: Sequence[MemberPlan]
+) -> None:
+    """Adds ranges of each topic to the plans. Topics with the same subscribers and equally many partitions share
     them."""
-    groups: dict[tuple[tuple[str, ...], int], list[str]] = {}
+    groups: dict[tuple[tuple[int, ...], int], list[str]] = {}
     for topic, subscribers in by_topic.items():
-        groups.setdefault((tuple(each.member_id for each in subscribers), counts[topic]), []).append(topic)
-    for (member_ids, count), topics in groups.items():
-        least, remainder = divmod(count, len(member_ids))
+        groups.setdefault((subscribers, counts[topic]), []).append(topic)
+    for (subscribers, count), topics in groups.items():
+        least, remainder = divmod(count, len(subscribers))
         first = 0
-        for rank, member_id in enumerate(member_ids[:count]):
+        for rank, position in enumerate(subscribers[:count]):
             end = first + least + (rank < remainder)
-            plan[member_id].update(dict.fromkeys(topics, range(first, end)))
+            plans[position].update(dict.fromkeys(topics, range(first, end)))
             first = end
-
-
-def _subscribers_by_topic(in_order: list[Subscriber], topics: Iterable[str]) -> dict[str, list[Subscriber]]:
-    by_topic: dict[str, list[Subscriber]] = {topic: [] for topic in topics}
-    for each in in_order:
-        for topic in dict.fromkeys(each.topics):
-            if topic in by_topic:
-                by_topic[topic].append(each)
-    return by_topic
 
 
 class _TopicState:

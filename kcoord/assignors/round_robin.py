@@ -4,7 +4,16 @@ from bisect import bisect_left
 from collections.abc import Collection
 
 from kcoord.assignors.dealing import Circle
-from kcoord.assignors.plan import Plan, Subscriber, Topics, distinct, in_member_order, subscribed_counts
+from kcoord.assignors.plan import (
+    Plan,
+    Subscriber,
+    Topics,
+    distinct,
+    in_member_order,
+    subscribed_counts,
+    subscribers_by_topic,
+    subscriptions_of,
+)
 from kcoord.java_hashing import string_map_order, string_order
 
 
@@ -15,16 +24,13 @@ def assign_round_robin(subscribers: Collection[Subscriber], topics: Topics) -> P
     members = {each.member_id: each for each in distinct(subscribers)}
     plan: Plan = {member_id: {} for member_id in members}
     in_order = in_member_order(members[member_id] for member_id in string_map_order(members))
-    counts = subscribed_counts(in_order, topics)
-    positions: dict[str, list[int]] = {topic: [] for topic in counts}
-    for position, each in enumerate(in_order):
-        for topic in dict.fromkeys(each.topics):
-            if topic in positions:
-                positions[topic].append(position)
+    subscriptions = subscriptions_of(in_order)
+    counts = subscribed_counts(subscriptions, topics)
+    by_topic = subscribers_by_topic(subscriptions, counts)
     circles: dict[tuple[int, ...], Circle] = {}
     next_position = 0
     for topic in sorted(counts, key=string_order):
-        subscribed = tuple(positions[topic])
+        subscribed = by_topic[topic]
         circle = circles.get(subscribed)
         if circle is None:
             plans = [plan[in_order[position].member_id] for position in subscribed]

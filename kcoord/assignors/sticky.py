@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from kcoord.assignors.claims import resolve_claims
-from kcoord.assignors.plan import Partition, Plan, Subscriber, Topics, distinct, subscribed_counts
+from kcoord.assignors.plan import Partition, Plan, Subscriber, Topics, distinct, subscribed_counts, subscriptions_of
 from kcoord.assignors.sticky_mixed_topics import assign_mixed_topics
 from kcoord.assignors.sticky_racks import StickyRacks
 from kcoord.assignors.sticky_same_topics import assign_same_topics
@@ -36,8 +36,9 @@ def plan_sticky(subscribers: Collection[Subscriber], topics: Topics) -> StickyPl
     if not members:
         return StickyPlan(plan={}, transferred={})
     in_order = [members[member_id] for member_id in string_map_order(members)]
-    counts = subscribed_counts(in_order, topics)
-    claims = resolve_claims(in_order, counts)
+    subscriptions = subscriptions_of(in_order)
+    counts = subscribed_counts(subscriptions, topics)
+    claims = resolve_claims(in_order, subscriptions, counts)
     racks = StickyRacks.of(in_order, counts, topics.racks)
     if claims.same_topics:
         plan, transferred = assign_same_topics(claims, counts, racks)

@@ -72,7 +72,7 @@ class _LeftOver:
                     taken = {each for each in taken if each < first}
                 if len(taken) == len(numbers):
                     continue
-                numbers = [each for each in numbers if each not in taken]
+                numbers = sorted(set(numbers).difference(taken))
             left_over.append((topic, numbers))
         return cls._ending(left_over)
 
@@ -103,6 +103,7 @@ class _Shares:
     def __init__(self, claims: Claims, topics: Mapping[str, int], racks: StickyRacks) -> None:
         self._claims = claims
         self._racks = racks
+        self._topic_ranks = {topic: rank for rank, topic in enumerate(sorted(topics, key=string_order))}
         self.plan: Plan = {member_id: {} for member_id in claims.owned}
         self._sizes = dict.fromkeys(claims.owned, 0)
         self.below_least: list[str] = []
@@ -132,7 +133,10 @@ class _Shares:
 
     def retained(self) -> dict[str, set[int]]:
         """Returns the partitions that members have retained, by topic."""
-        return {topic: numbers - self._lost.get(topic, set()) for topic, numbers in self._claims.partitions.items()}
+        return {
+            topic: numbers - self._lost[topic] if topic in self._lost else numbers
+            for topic, numbers in self._claims.partitions.items()
+        }
 
     def deal(self, left_over: _LeftOver) -> None:
         """Deals out all partitions that are left over: in rounds to the members below `least`, then one to each of
@@ -217,9 +221,11 @@ class _Shares:
         those of the last topics."""
         if not excess:
             return owned
-        highest = [(number, topic) for topic, numbers in owned.items() for number in _highest(numbers, excess)]
-        highest.sort(key=lambda each: (each[0], string_order(each[1])))
-        cut = {(topic, number) for number, topic in highest[-excess:]}
+        ranks = self._topic_ranks
+        highest = [
+            (number, ranks[topic], topic) for topic, numbers in owned.items() for number in _highest(numbers, excess)
+        ]
+        cut = {(topic, number) for number, _, topic in sorted(highest)[-excess:]}
         self._revoked |= dict.fromkeys(cut, member_id)
         return self._without(owned, cut)
 
@@ -237,14 +243,13 @@ class _Shares:
         return left
 
     def _retain(self, member_id: str, owned: Owned, size: int) -> None:
-        self.plan[member_id] = {topic: numbers for topic, numbers in owned.items() if numbers}
+        has_all = all(owned.values())
+        self.plan[member_id] = dict(owned) if has_all else {topic: each for topic, each in owned.items() if each}
         self._sizes[member_id] = size
 
     def _deal_rounds(self, members: list[str], partitions: Iterable[tuple[str, Numbers]], count: int) -> None:
         """Deals out so many partitions to members in turn."""
-        circle = Circle([self.plan[member_id] for member_id in members])
-        for topic, numbers in partitions:
-            circle.deal(topic, numbers)
+        Circle([self.plan[member_id] for member_id in members]).deal_all(partitions)
         each, more = divmod(count, len(members))
         for rank, member_id in enumerate(members):
             self._sizes[member_id] += each + (rank < more)

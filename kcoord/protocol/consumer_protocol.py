@@ -5,7 +5,7 @@ Both begin with their version. Each version begins as the one before it does, so
 read as the newest known one.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from struct import Struct
@@ -172,8 +172,11 @@ def write_cooperative_user_data(generation: int) -> bytes:
     return _encoded(_COOPERATIVE_USER_DATA, 0, {"generation": generation})
 
 
-def _by_topic(rows: Iterable[tuple[str, Sequence[int]]]) -> dict[str, tuple[int, ...]]:
-    partitions: dict[str, tuple[int, ...]] = {}
+def _by_topic(rows: Sequence[tuple[str, tuple[int, ...]]]) -> dict[str, tuple[int, ...]]:
+    partitions: dict[str, tuple[int, ...]] = dict(rows)
+    if len(partitions) == len(rows):
+        return partitions
+    partitions.clear()
     for topic, numbers in rows:
         partitions[topic] = (*partitions.get(topic, ()), *numbers)
     return partitions

@@ -1,6 +1,6 @@
 """Every benchmark in turn: python -m tests.bench"""
 
-from tests.bench import admin, groups, pipeline, pipeline_small, produce_fetch, proxy, restart, start
+from tests.bench import admin, assignors, groups, pipeline, pipeline_small, produce_fetch, proxy, restart, start
 
 if __name__ == "__main__":
     start.main()
@@ -11,3 +11,4 @@ if __name__ == "__main__":
     pipeline.main()
     pipeline_small.main()
     proxy.main()
+    assignors.main()

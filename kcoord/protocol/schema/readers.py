@@ -16,7 +16,7 @@ What differs between messages and records is a Form: `message_readers` and `offs
 
 import struct
 from collections.abc import Callable, Mapping
-from functools import cache
+from functools import cache, lru_cache
 from itertools import groupby
 from typing import Any, Final, NamedTuple
 
@@ -34,6 +34,7 @@ _ReadLength = Callable[[bytes, int], tuple[int, int]]
 _INT16: Final = struct.Struct(">h")
 _INT32: Final = struct.Struct(">i")
 _LONGEST: Final = 2**31 - 1
+_CACHED_COUNTS: Final = 256
 _ERRORS: Final = {code.value: code for code in ErrorCode}
 
 
@@ -313,6 +314,7 @@ class _Maker:
 
     def _structs_reader(self, fields: Fields) -> _ReadAll:
         read, has_columns = self.struct_reader(fields), self._form.has_columns
+        read_pairs = self._pairs_reader(fields)
 
         @cache  # Made only if there are enough rows.
         def columnar() -> Any:
@@ -324,13 +326,43 @@ class _Maker:
                 first, end = read(content, position)
                 if rows := read_columnar(content, position, end, count, first):
                     return rows, position + count * (end - position)
-            structs = []
-            for _ in range(count):
+            structs, position = read_pairs(content, position, count)
+            for _ in range(count - len(structs)):
                 each, position = read(content, position)
                 structs.append(each)
             return tuple(structs), position
 
         return read_structs
+
+    def _pairs_reader(self, fields: Fields) -> _ReadAll:
+        """Returns a reader of structs that are a text and numbers, as topics with their partitions often are. It ends
+        at the first one that is not common, for the general steps to read or to refuse."""
+        kinds = [field.type if field.is_in(self._version) and field.tag is None else "" for field in fields]
+        if self._is_flexible or kinds != ["string", "int32"] or [each.is_array for each in fields] != [False, True]:
+            return lambda content, position, count: ([], position)
+        make, decode = self._form.struct_type(fields), self._form.decode
+        unpack_size, unpack_count = _INT16.unpack_from, _INT32.unpack_from
+        unpack = lru_cache(_CACHED_COUNTS)(lambda count: struct.Struct(f">{count}i").unpack_from)
+
+        def read_pairs(content: bytes, position: int, count: int) -> tuple[Any, int]:
+            pairs: list[Any] = []
+            limit = len(content) - _INT32.size
+            for _ in range(count):
+                if position > limit:
+                    break
+                start = position + _INT16.size
+                middle = start + unpack_size(content, position)[0]
+                if not start <= middle <= limit:
+                    break
+                numbers = middle + _INT32.size
+                amount = unpack_count(content, middle)[0]
+                if not 0 < amount <= (len(content) - numbers) >> 2:
+                    break
+                pairs.append(make([decode(content[start:middle]), unpack(amount)(content, numbers)]))
+                position = numbers + (amount << 2)
+            return pairs, position
+
+        return read_pairs
 
 
 def _fixed_length(field: Field) -> struct.Struct:

@@ -1,7 +1,13 @@
+import java.io.BufferedReader;
+import java.io.InputStreamReader;
+import java.lang.management.ManagementFactory;
+import java.lang.management.ThreadMXBean;
 import java.nio.ByteBuffer;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.HashMap;
+import java.util.HashSet;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
@@ -20,47 +26,108 @@ import org.apache.kafka.clients.consumer.internals.ConsumerProtocol;
 import org.apache.kafka.common.Cluster;
 import org.apache.kafka.common.Node;
 import org.apache.kafka.common.PartitionInfo;
+import org.apache.kafka.common.Uuid;
+import org.apache.kafka.coordinator.group.api.assignor.ConsumerGroupPartitionAssignor;
+import org.apache.kafka.coordinator.group.api.assignor.GroupSpec;
+import org.apache.kafka.coordinator.group.api.assignor.MemberAssignment;
+import org.apache.kafka.coordinator.group.api.assignor.SubscribedTopicDescriber;
+import org.apache.kafka.coordinator.group.api.assignor.SubscriptionType;
+import org.apache.kafka.coordinator.group.assignor.UniformAssignor;
+import org.apache.kafka.coordinator.group.modern.GroupSpecImpl;
+import org.apache.kafka.coordinator.group.modern.MemberSubscriptionAndAssignmentImpl;
 
 /**
- * How long Java's assignors take: AssignorBench STRATEGY MEMBERS TOPICS PARTITIONS CHANGE ROUNDS
- *
- * <p>CHANGE is first, added or removed. Prints two lists of milliseconds: of plans from decoded subscriptions, and from
- * the bytes of subscriptions to the bytes of assignments. The first third of the rounds only warms the JVM up.
+ * How long Java's assignors take. A line "load STRATEGY MEMBERS TOPICS PARTITIONS CHANGE" prepares a group, plans for it
+ * some times to warm the JVM up, and is answered by "ready". CHANGE is first, added or removed. Each line "round" is
+ * answered by seconds of the thread's processor time and of the clock for a plan from decoded subscriptions, and for the
+ * way from the bytes of subscriptions to the bytes of assignments; this one is 0 for server-side assignors.
  */
+@SuppressWarnings("removal")
 class AssignorBench {
     static final int GENERATION = 7;
+    static final int WARM_UP = 5;
+    static final ThreadMXBean THREADS = ManagementFactory.getThreadMXBean();
 
-    public static void main(String[] args) {
-        String strategy = args[0];
-        int members = Integer.parseInt(args[1]);
+    interface Load {
+        void plan();
+
+        void whole();
+    }
+
+    public static void main(String[] args) throws Exception {
+        BufferedReader lines = new BufferedReader(new InputStreamReader(System.in));
+        Load load = null;
+        for (String line = lines.readLine(); line != null; line = lines.readLine()) {
+            if (line.startsWith("load")) {
+                load = null;
+                load = load(line.split(" "));
+                for (int round = 0; round < WARM_UP; round++) {
+                    load.plan();
+                    load.whole();
+                }
+                System.gc();
+                System.out.println("ready");
+            } else {
+                System.out.println(seconds(load::plan) + " " + seconds(load::whole));
+            }
+            System.out.flush();
+        }
+    }
+
+    static String seconds(Runnable work) {
+        long start = System.nanoTime();
+        long cpu = THREADS.getCurrentThreadCpuTime();
+        work.run();
+        return (THREADS.getCurrentThreadCpuTime() - cpu) / 1e9 + " " + (System.nanoTime() - start) / 1e9;
+    }
+
+    static Load load(String[] words) {
+        String strategy = words[1];
+        int members = Integer.parseInt(words[2]);
         List<String> topics = new ArrayList<>();
-        for (int topic = 0; topic < Integer.parseInt(args[2]); topic++) {
+        for (int topic = 0; topic < Integer.parseInt(words[3]); topic++) {
             topics.add(String.format("topic-%04d", topic));
         }
-        Cluster cluster = cluster(topics, Integer.parseInt(args[3]));
-        Map<String, byte[]> subscriptions = subscriptions(strategy, members, topics, cluster, args[4]);
-        int rounds = Integer.parseInt(args[5]);
-        List<Double> plans = new ArrayList<>();
-        List<Double> wholes = new ArrayList<>();
-        for (int round = 0; round < rounds + rounds / 2; round++) {
+        int partitions = Integer.parseInt(words[4]);
+        return strategy.equals("uniform") || strategy.equals("server-range")
+                ? serverSide(strategy, members, topics, partitions, words[5])
+                : clientSide(strategy, members, topics, partitions, words[5]);
+    }
+
+    static Load clientSide(String strategy, int members, List<String> topics, int partitions, String change) {
+        Cluster cluster = cluster(topics, partitions);
+        Map<String, byte[]> subscriptions = subscriptions(strategy, members, topics, cluster, change);
+        return new Load() {
             Map<String, Subscription> decoded = decode(subscriptions);
-            long start = System.nanoTime();
-            assignor(strategy).assign(cluster, new GroupSubscription(decoded));
-            plans.add((System.nanoTime() - start) / 1e6);
-            start = System.nanoTime();
-            Map<String, Assignment> plan =
-                    assignor(strategy).assign(cluster, new GroupSubscription(decode(subscriptions))).groupAssignment();
-            Map<String, ByteBuffer> encoded = new HashMap<>();
-            plan.forEach((member, assignment) -> encoded.put(member, ConsumerProtocol.serializeAssignment(assignment)));
-            wholes.add((System.nanoTime() - start) / 1e6);
-        }
-        System.out.println(plans.subList(rounds / 2, plans.size()));
-        System.out.println(wholes.subList(rounds / 2, wholes.size()));
+
+            @Override
+            public void plan() {
+                assignor(strategy).assign(cluster, new GroupSubscription(decoded));
+                decoded.values().forEach(each -> {
+                    if (each.userData() != null) {
+                        each.userData().rewind();
+                    }
+                });
+            }
+
+            @Override
+            public void whole() {
+                Map<String, Assignment> plan =
+                        assignor(strategy).assign(cluster, new GroupSubscription(decode(subscriptions))).groupAssignment();
+                Map<String, ByteBuffer> encoded = new HashMap<>();
+                plan.forEach(
+                        (member, assignment) -> encoded.put(member, ConsumerProtocol.serializeAssignment(assignment)));
+            }
+        };
+    }
+
+    static int before(int members, String change) {
+        return change.equals("added") ? members - 1 : change.equals("removed") ? members + 1 : 0;
     }
 
     static Map<String, byte[]> subscriptions(
             String strategy, int members, List<String> topics, Cluster cluster, String change) {
-        int before = change.equals("added") ? members - 1 : change.equals("removed") ? members + 1 : 0;
+        int before = before(members, change);
         Map<String, Assignment> owned = new HashMap<>();
         if (before > 0) {
             Map<String, Subscription> first = new HashMap<>();
@@ -70,13 +137,22 @@ class AssignorBench {
             owned = assignor(strategy).assign(cluster, new GroupSubscription(first)).groupAssignment();
         }
         Map<String, byte[]> subscriptions = new HashMap<>();
-        int skipped = change.equals("removed") ? members / 2 : -1;
-        for (int member = 0; member < members + (skipped < 0 ? 0 : 1); member++) {
-            if (member != skipped) {
-                subscriptions.put(name(member), subscription(strategy, topics, owned.get(name(member))));
-            }
+        for (String member : present(members, change)) {
+            subscriptions.put(member, subscription(strategy, topics, owned.get(member)));
         }
         return subscriptions;
+    }
+
+    /** The members after the change. Of those before it, the one in the middle is removed. */
+    static List<String> present(int members, String change) {
+        int skipped = change.equals("removed") ? members / 2 : -1;
+        List<String> present = new ArrayList<>();
+        for (int member = 0; member < members + (skipped < 0 ? 0 : 1); member++) {
+            if (member != skipped) {
+                present.add(name(member));
+            }
+        }
+        return present;
     }
 
     static byte[] subscription(String strategy, List<String> topics, Assignment owned) {
@@ -132,6 +208,71 @@ class AssignorBench {
             }
         }
         return new Cluster("bench", List.of(node), infos, Set.of(), Set.of());
+    }
+
+    static Load serverSide(String strategy, int members, List<String> topics, int partitions, String change) {
+        ConsumerGroupPartitionAssignor assignor =
+                strategy.equals("uniform")
+                        ? new UniformAssignor()
+                        : new org.apache.kafka.coordinator.group.assignor.RangeAssignor();
+        Set<Uuid> ids = new HashSet<>();
+        for (int topic = 0; topic < topics.size(); topic++) {
+            ids.add(new Uuid(0x5e1f_0000_0000_4000L, topic * 7919L + 1));
+        }
+        SubscribedTopicDescriber describer =
+                new SubscribedTopicDescriber() {
+                    @Override
+                    public int numPartitions(Uuid id) {
+                        return partitions;
+                    }
+
+                    @Override
+                    public Set<String> racksForPartition(Uuid id, int partition) {
+                        return Set.of();
+                    }
+                };
+        Map<String, MemberAssignment> assigned = new HashMap<>();
+        if (before(members, change) > 0) {
+            List<String> first = new ArrayList<>();
+            for (int member = 0; member < before(members, change); member++) {
+                first.add(name(member));
+            }
+            assigned = assignor.assign(group(first, ids, Map.of()), describer).members();
+        }
+        GroupSpec group = group(present(members, change), ids, assigned);
+        return new Load() {
+            @Override
+            public void plan() {
+                assignor.assign(group, describer);
+            }
+
+            @Override
+            public void whole() {}
+        };
+    }
+
+    static GroupSpec group(List<String> members, Set<Uuid> topics, Map<String, MemberAssignment> assigned) {
+        Map<String, MemberSubscriptionAndAssignmentImpl> specs = new LinkedHashMap<>();
+        Map<Uuid, Map<Integer, String>> owners = new HashMap<>();
+        for (String member : members) {
+            Map<Uuid, Set<Integer>> owned = new HashMap<>();
+            if (assigned.containsKey(member)) {
+                assigned.get(member).partitions().forEach(
+                        (topic, numbers) -> {
+                            owned.put(topic, new HashSet<>(numbers));
+                            Map<Integer, String> ofTopic = owners.computeIfAbsent(topic, each -> new HashMap<>());
+                            numbers.forEach(number -> ofTopic.put(number, member));
+                        });
+            }
+            specs.put(
+                    member,
+                    new MemberSubscriptionAndAssignmentImpl(
+                            Optional.empty(),
+                            Optional.empty(),
+                            topics,
+                            new org.apache.kafka.coordinator.group.modern.Assignment(owned)));
+        }
+        return new GroupSpecImpl(new HashMap<>(specs), SubscriptionType.HOMOGENEOUS, owners);
     }
 
     static String name(int member) {
