@@ -8,6 +8,7 @@ range, round_robin      Kafka's client-side assignors that know no past
 sticky                  Kafka's sticky assignor: claims (who owns what by their own account), then sticky_same_topics or
                         sticky_mixed_topics; sticky_racks
 cooperative             the cooperative sticky assignor: sticky, without what another member must give up first
+dealing, left_over      how partitions are dealt out to members, many at once
 racks                   when racks are considered (KIP-881)
 server_range, uniform   the assignors of Kafka's group coordinator (KIP-848): uniform_mixed_topics, server_side
 

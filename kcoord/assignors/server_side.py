@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from uuid import UUID
 
-from kcoord.assignors.plan import Subscriber, Topics, distinct
+from kcoord.assignors.plan import Subscriber, Topics, distinct, subscriptions_of
 from kcoord.java_hashing import hash_map_order, hash_set_order, string_map_order, string_order, uuid_hash, uuid_order
 
 
@@ -24,11 +24,11 @@ class ServedGroup:
         """Returns the group with these members. Topics without an id get one that sorts as their name does."""
         by_id = {each.member_id: each for each in distinct(members)}
         subscribers: dict[str, int] = {}
-        for each in by_id.values():
-            for topic in set(each.topics):
-                subscribers[topic] = subscribers.get(topic, 0) + 1
+        for subscription, positions in subscriptions_of(by_id.values()).items():
+            for topic in set(subscription):
+                subscribers[topic] = subscribers.get(topic, 0) + len(positions)
         existing = {topic: topics.counts[topic] for topic in subscribers if topic in topics.counts}
-        assigned = {topic for each in by_id.values() for topic in each.owned}
+        assigned = set[str]().union(*(each.owned for each in by_id.values()))
         named = sorted(existing, key=string_order) + sorted(assigned - existing.keys(), key=string_order)
         return cls(
             members=[by_id[member_id] for member_id in string_map_order(by_id)],

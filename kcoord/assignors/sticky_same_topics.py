@@ -10,14 +10,13 @@ avoided. Partitions are ranges and slices of lists: a member that takes part in 
 the partitions left over.
 """
 
-from bisect import bisect_right
 from collections import deque
-from collections.abc import Collection, Iterable, Iterator, Mapping, Set
-from dataclasses import dataclass, field
-from itertools import accumulate, groupby, islice
+from collections.abc import Collection, Iterable, Mapping, Set
+from itertools import islice
 
 from kcoord.assignors.claims import Claims, Owned
 from kcoord.assignors.dealing import Circle, Numbers
+from kcoord.assignors.left_over import LeftOver
 from kcoord.assignors.plan import AssignorFailed, Partition, Plan, count_partitions, list_partitions
 from kcoord.assignors.sticky_racks import StickyRacks
 from kcoord.java_hashing import string_order
@@ -31,70 +30,36 @@ def assign_same_topics(
     shares.retain_owned()
     shares.below_least.sort(key=string_order)
     shares.at_least = deque(sorted(shares.at_least, key=string_order))
-    left_over = _LeftOver.of(topics, shares.retained())
+    left_over = _left_over(topics, shares.retained())
     if racks.members_in_rack:
         partitions = sorted(left_over, key=lambda each: racks.members_in_rack.get(each, 0))
-        left_over = _LeftOver.listing(shares.deal_by_racks(partitions))
+        left_over = LeftOver.listing(shares.deal_by_racks(partitions))
     shares.deal(left_over)
     shares.check()
     return shares.plan, shares.transferred()
 
 
-@dataclass(frozen=True, slots=True)
-class _LeftOver:
-    """The partitions that have no owner yet: a list of numbers for each topic, in the order in which they are dealt
-    out. `ends` are the positions at which the topics end."""
+def _left_over(topics: Mapping[str, int], retained: Mapping[str, Collection[int]]) -> LeftOver:
+    """Returns the partitions of the topics that no member has retained.
 
-    topics: list[tuple[str, Numbers]]
-    ends: list[int] = field(default_factory=list)
-
-    @classmethod
-    def listing(cls, partitions: Iterable[Partition]) -> "_LeftOver":
-        runs = groupby(partitions, key=lambda each: each[0])
-        return cls._ending([(topic, [number for _, number in run]) for topic, run in runs])
-
-    @classmethod
-    def of(cls, topics: Mapping[str, int], retained: Mapping[str, Collection[int]]) -> "_LeftOver":
-        """Returns the partitions of the topics that no member has retained.
-
-        Kafka goes through both in order, and stops at a partition that does not exist: from there on it takes all
-        partitions for unassigned, so that they get a second owner.
-        """
-        left_over: list[tuple[str, Numbers]] = []
-        is_stuck = False
-        for topic in sorted(topics, key=string_order):
-            numbers: Numbers = range(topics[topic])
-            taken = retained.get(topic, ())
-            if taken and not is_stuck:
-                if min(taken) < 0 or max(taken) >= len(numbers):
-                    is_stuck = True
-                    first = min(each for each in taken if not 0 <= each < len(numbers))
-                    taken = {each for each in taken if each < first}
-                if len(taken) == len(numbers):
-                    continue
-                numbers = sorted(set(numbers).difference(taken))
-            left_over.append((topic, numbers))
-        return cls._ending(left_over)
-
-    @classmethod
-    def _ending(cls, topics: list[tuple[str, Numbers]]) -> "_LeftOver":
-        return cls(topics, list(accumulate(len(numbers) for _, numbers in topics)))
-
-    def __len__(self) -> int:
-        return self.ends[-1] if self.ends else 0
-
-    def __iter__(self) -> Iterator[Partition]:
-        return ((topic, number) for topic, numbers in self.topics for number in numbers)
-
-    def between(self, first: int, end: int) -> Iterator[tuple[str, Numbers]]:
-        """Yields the partitions at the positions from `first` to before `end`, by topic."""
-        index = bisect_right(self.ends, first)
-        while first < end:
-            topic, numbers = self.topics[index]
-            start = self.ends[index] - len(numbers)
-            yield topic, numbers[first - start : end - start]
-            first = self.ends[index]
-            index += 1
+    Kafka goes through both in order, and stops at a partition that does not exist: from there on it takes all
+    partitions for unassigned, so that they get a second owner.
+    """
+    left_over: list[tuple[str, Numbers]] = []
+    is_stuck = False
+    for topic in sorted(topics, key=string_order):
+        numbers: Numbers = range(topics[topic])
+        taken = retained.get(topic, ())
+        if taken and not is_stuck:
+            if min(taken) < 0 or max(taken) >= len(numbers):
+                is_stuck = True
+                first = min(each for each in taken if not 0 <= each < len(numbers))
+                taken = {each for each in taken if each < first}
+            if len(taken) == len(numbers):
+                continue
+            numbers = sorted(set(numbers).difference(taken))
+        left_over.append((topic, numbers))
+    return LeftOver.in_runs(left_over)
 
 
 class _Shares:
@@ -138,7 +103,7 @@ class _Shares:
             for topic, numbers in self._claims.partitions.items()
         }
 
-    def deal(self, left_over: _LeftOver) -> None:
+    def deal(self, left_over: LeftOver) -> None:
         """Deals out all partitions that are left over: in rounds to the members below `least`, then one to each of
         those at `least`."""
         deficits = {member_id: self._least - self._sizes[member_id] for member_id in self.below_least}

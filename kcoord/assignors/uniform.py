@@ -1,8 +1,11 @@
 """The server-side uniform assignor of consumer groups (KIP-848): as even as possible, then as sticky as possible."""
 
-from collections.abc import Collection, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Sequence
 
-from kcoord.assignors.plan import AssignorFailed, Partition, Plan, Subscriber, Topics, count_partitions
+from kcoord.assignors.dealing import Numbers
+from kcoord.assignors.left_over import LeftOver
+from kcoord.assignors.plan import AssignorFailed, MemberPlan, Plan, Subscriber, Topics, count_partitions
 from kcoord.assignors.server_side import ServedGroup
 from kcoord.assignors.uniform_mixed_topics import assign_uniform_mixed_topics
 from kcoord.java_hashing import hash_set_order
@@ -22,7 +25,7 @@ def _assign_same_topics(group: ServedGroup) -> Plan:
     UniformHomogeneousAssignmentBuilder makes it: members keep what they have up to their quota, and those below it get
     what is left over in one piece each."""
     topics = group.in_set_order(group.topics_of(group.members[0]))
-    left_over = _unowned(group, topics)
+    runs = _unowned(group, topics)
     least, extras = divmod(sum(group.counts.values()), len(group.members))
     plan: Plan = {}
     unfilled: list[tuple[str, int]] = []
@@ -30,7 +33,7 @@ def _assign_same_topics(group: ServedGroup) -> Plan:
         quota = least + (extras > 0)
         has_extra = extras > 0
         plan[each.member_id], revoked = _retain(group, each, quota)
-        left_over += revoked
+        runs += revoked
         room = quota - count_partitions(plan[each.member_id])
         if room > 0 and has_extra and len(group.members) - index > extras:
             # Another member may take the extra partition: this one is not among the last, which must.
@@ -39,28 +42,34 @@ def _assign_same_topics(group: ServedGroup) -> Plan:
         if room > 0:
             unfilled.append((each.member_id, room))
         extras -= has_extra
+    left_over = LeftOver.in_runs(runs)
     position = 0
     for member_id, room in unfilled:
-        _add(plan, member_id, left_over[position : position + room])
-        position += room
+        end = min(position + room, len(left_over))
+        _add(plan[member_id], left_over.between(position, end))
+        position = end
     if position < len(left_over):
         raise AssignorFailed("Partitions were left unassigned")
     return plan
 
 
-def _unowned(group: ServedGroup, topics: Sequence[str]) -> list[Partition]:
-    owned: dict[str, set[int]] = {topic: set() for topic in topics}
+def _unowned(group: ServedGroup, topics: Sequence[str]) -> list[tuple[str, Numbers]]:
+    """Returns the partitions of these topics that no member has."""
+    owned: defaultdict[str, list[int]] = defaultdict(list)
     for each in group.members:
         for topic, numbers in each.owned.items():
-            if topic in owned:
-                owned[topic].update(numbers)
-    return [(topic, number) for topic in topics for number in range(group.counts[topic]) if number not in owned[topic]]
+            owned[topic] += numbers
+    everything = ((topic, range(group.counts[topic])) for topic in topics)
+    return [
+        (topic, sorted(set(numbers).difference(owned[topic])) if topic in owned else numbers)
+        for topic, numbers in everything
+    ]
 
 
-def _retain(group: ServedGroup, member: Subscriber, quota: int) -> tuple[dict[str, Sequence[int]], list[Partition]]:
+def _retain(group: ServedGroup, member: Subscriber, quota: int) -> tuple[MemberPlan, list[tuple[str, Numbers]]]:
     """Returns what the member keeps of what it has, and what it must give up."""
-    retained: dict[str, Sequence[int]] = {}
-    revoked: list[Partition] = []
+    retained: MemberPlan = {}
+    revoked: list[tuple[str, Numbers]] = []
     # A topic that is gone still is in the map, and counts for its size.
     for topic in group.in_map_order(member.owned):
         if topic not in group.counts:
@@ -68,7 +77,7 @@ def _retain(group: ServedGroup, member: Subscriber, quota: int) -> tuple[dict[st
         numbers = list(member.owned[topic])
         if len(numbers) > quota:
             numbers = hash_set_order(numbers, int)
-            revoked += [(topic, number) for number in numbers[quota:]]
+            revoked.append((topic, numbers[quota:]))
             numbers = numbers[:quota]
         quota -= len(numbers)
         if numbers:
@@ -76,10 +85,6 @@ def _retain(group: ServedGroup, member: Subscriber, quota: int) -> tuple[dict[st
     return retained, revoked
 
 
-def _add(plan: Plan, member_id: str, partitions: Sequence[Partition]) -> None:
-    held = plan[member_id]
-    added: dict[str, list[int]] = {}
-    for topic, number in partitions:
-        added.setdefault(topic, []).append(number)
-    for topic, numbers in added.items():
-        held[topic] = [*held.get(topic, ()), *numbers]
+def _add(held: MemberPlan, partitions: Iterable[tuple[str, Numbers]]) -> None:
+    for topic, numbers in partitions:
+        held[topic] = [*held[topic], *numbers] if topic in held else numbers

@@ -16,7 +16,7 @@ What differs between messages and records is a Form: `message_readers` and `offs
 
 import struct
 from collections.abc import Callable, Mapping
-from functools import cache, lru_cache
+from functools import cache
 from itertools import groupby
 from typing import Any, Final, NamedTuple
 
@@ -24,6 +24,7 @@ from kcoord.errors import ErrorCode
 from kcoord.exceptions import CorruptData
 from kcoord.protocol.schema.columns import MIN_ROWS, columnar_reader
 from kcoord.protocol.schema.notation import LONGEST_STRING, NEVER, NUMBERS, Field, Fields, Schema
+from kcoord.protocol.schema.pairs import is_pair, pairs_reader
 from kcoord.protocol.varint import read_uvarint
 
 Read = Callable[[bytes, int], tuple[Any, int]]
@@ -34,7 +35,6 @@ _ReadLength = Callable[[bytes, int], tuple[int, int]]
 _INT16: Final = struct.Struct(">h")
 _INT32: Final = struct.Struct(">i")
 _LONGEST: Final = 2**31 - 1
-_CACHED_COUNTS: Final = 256
 _ERRORS: Final = {code.value: code for code in ErrorCode}
 
 
@@ -334,35 +334,11 @@ class _Maker:
 
         return read_structs
 
-    def _pairs_reader(self, fields: Fields) -> _ReadAll:
-        """Returns a reader of structs that are a text and numbers, as topics with their partitions often are. It ends
-        at the first one that is not common, for the general steps to read or to refuse."""
-        kinds = [field.type if field.is_in(self._version) and field.tag is None else "" for field in fields]
-        if self._is_flexible or kinds != ["string", "int32"] or [each.is_array for each in fields] != [False, True]:
-            return lambda content, position, count: ([], position)
-        make, decode = self._form.struct_type(fields), self._form.decode
-        unpack_size, unpack_count = _INT16.unpack_from, _INT32.unpack_from
-        unpack = lru_cache(_CACHED_COUNTS)(lambda count: struct.Struct(f">{count}i").unpack_from)
-
-        def read_pairs(content: bytes, position: int, count: int) -> tuple[Any, int]:
-            pairs: list[Any] = []
-            limit = len(content) - _INT32.size
-            for _ in range(count):
-                if position > limit:
-                    break
-                start = position + _INT16.size
-                middle = start + unpack_size(content, position)[0]
-                if not start <= middle <= limit:
-                    break
-                numbers = middle + _INT32.size
-                amount = unpack_count(content, middle)[0]
-                if not 0 < amount <= (len(content) - numbers) >> 2:
-                    break
-                pairs.append(make([decode(content[start:middle]), unpack(amount)(content, numbers)]))
-                position = numbers + (amount << 2)
-            return pairs, position
-
-        return read_pairs
+    def _pairs_reader(self, fields: Fields) -> "_ReadAll":
+        """Returns a reader of the first structs of an array: all that are common, if they are pairs."""
+        if not self._is_flexible and is_pair(fields, self._version):
+            return pairs_reader(self._form.struct_type(fields), self._form.decode)
+        return lambda content, position, count: ([], position)
 
 
 def _fixed_length(field: Field) -> struct.Struct:
