@@ -114,13 +114,14 @@ def _resolve_conflicts(members: Sequence[Subscriber], claims: Claims) -> None:
                 other_generation = NO_GENERATION if field_generation is None else field_generation
                 if generation < other_generation:
                     continue
-                if number in resolved[other].get(topic, ()):
-                    resolved[other][topic].remove(number)
-                owner_of[partition] = each.member_id
                 if generation == other_generation:
                     claims.contested.add(partition)
                 else:
                     held[topic].append(number)
+                # A member that claims a partition twice may be the other one itself, and loses what it has just got.
+                if number in resolved[other].get(topic, ()):
+                    resolved[other][topic].remove(number)
+                owner_of[partition] = each.member_id
     claims.owned = {
         member_id: {topic: numbers for topic, numbers in resolved[member_id].items() if numbers}
         for member_id in claims.owned

@@ -193,6 +193,18 @@ def test_a_partition_that_two_members_claim_goes_to_the_newer_generation_or_to_n
     assert generations not in newer or plan[newer[generations]] == {"a": {0, 1}}
 
 
+@pytest.mark.parametrize("strategy", ["sticky", "cooperative-sticky"])
+def test_a_partition_that_a_member_claims_twice_has_the_outcome_of_java(java: JavaAssignors, strategy: str) -> None:
+    """The second claim may win against the first one, if the generation of the user data is newer than the field."""
+    others = (_member("mn", "a", owned={"a": (0,)}), _member("z", "b", owned={"b": (0,)}))
+    for field in (None, 3):
+        twice = _member("m", "a", owned={"a": (1, 0, 0)})
+        twice = replace(twice, subscription=replace(twice.subscription, generation=field))
+        for members in ((twice,), (twice, others[0]), (twice, *others)):
+            case = _case(strategy, *members, a=4, b=1)
+            assert case.outcome() == java.plan(case)
+
+
 @pytest.mark.parametrize("number", [-(2**30), -1, 4, 99, 2**30 - 1])
 @EACH_CLIENT_SIDE
 def test_a_partition_that_does_not_exist_has_the_outcome_of_java(
