@@ -13,7 +13,8 @@ import heapq
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from functools import cmp_to_key
+from typing import Final, TypeAlias
 
 from kcoord.assignors.claims import NO_GENERATION, Claims
 from kcoord.assignors.plan import AssignorFailed, Partition, Plan, Subscriber
@@ -21,6 +22,7 @@ from kcoord.assignors.sticky_racks import StickyRacks
 from kcoord.java_hashing import HashedSet, string_hash, string_order
 
 _Pair: TypeAlias = tuple[str, str]  # the member that gave a partition, the one that got it
+_NOTHING: Final = ("", -1)
 
 
 def assign_mixed_topics(
@@ -112,15 +114,25 @@ class _Shares:
 
     def unassigned(self) -> list[Partition]:
         """Returns the partitions without an owner. As in sticky_same_topics, a partition that does not exist has Kafka
-        take all that come after it for unassigned.
+        take all that come after it for unassigned."""
+        if all(0 <= number < self._counts[topic] for topic, number in self.owner_of):
+            return [each for each in self.all_partitions() if each not in self.owner_of]
+        assigned = [each for held in self._held.values() for each in held.elements()]
+        following = iter(sorted(assigned, key=cmp_to_key(self._compare)))
+        unassigned, expected = [], next(following)
+        for each in self.all_partitions():
+            if each == expected:
+                expected = next(following, _NOTHING)
+            else:
+                unassigned.append(each)
+        return unassigned
 
-        Kafka compares partitions by the difference of their numbers. That overflows for those that are 2^31 apart, and
-        is not imitated here.
-        """
-        ranks = {topic: rank for rank, topic in enumerate(self._topic_order)}
-        invalid = [(ranks[topic], number) for topic, number in self.owner_of if not 0 <= number < self._counts[topic]]
-        end = min(invalid, default=(len(ranks), 0))
-        return [each for each in self.all_partitions() if each not in self.owner_of or (ranks[each[0]], each[1]) > end]
+    def _compare(self, one: Partition, other: Partition) -> int:
+        """Compares partitions as Kafka does: by the difference of their numbers at last, which overflows for those that
+        are 2^31 apart."""
+        if one[0] != other[0]:
+            return self._topic_order.index(one[0]) - self._topic_order.index(other[0])
+        return (one[1] - other[1] + 2**31) % 2**32 - 2**31
 
     def assign(self, partitions: Sequence[Partition]) -> None:
         """Gives each partition to the subscriber with the fewest: of those in the rack of a replica first, where racks

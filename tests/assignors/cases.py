@@ -180,7 +180,7 @@ class _CaseMaker:
         if self.is_odd and rng.random() < 0.5:
             for _ in range(rng.choice([1, 1, 3])):
                 numbers = owned[rng.choice(members)[0]].setdefault(rng.choice(self.topics), [])
-                numbers.append(rng.choice([-1, 99, 2**30 - 1, -(2**30)]))
+                numbers.append(rng.choice([-1, 99, 2**31 - 1, -(2**31)]))
         return owned
 
     def _member(

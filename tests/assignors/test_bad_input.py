@@ -205,7 +205,7 @@ def test_a_partition_that_a_member_claims_twice_has_the_outcome_of_java(java: Ja
             assert case.outcome() == java.plan(case)
 
 
-@pytest.mark.parametrize("number", [-(2**30), -1, 4, 99, 2**30 - 1])
+@pytest.mark.parametrize("number", [-(2**31), -1, 4, 99, 2**31 - 1])
 @EACH_CLIENT_SIDE
 def test_a_partition_that_does_not_exist_has_the_outcome_of_java(
     java: JavaAssignors, strategy: str, number: int
