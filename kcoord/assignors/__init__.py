@@ -5,15 +5,14 @@ subscriptions           what an assignor reads from the bytes of a subscription
 strategies              the table of strategies, by the names that members vote for
 
 range, round_robin      Kafka's client-side assignors that know no past
-sticky                  Kafka's sticky assignor: claims (who owns what by their own account), then sticky_same_topics or
-                        sticky_mixed_topics; sticky_racks
-cooperative             the cooperative sticky assignor: sticky, without what another member must give up first
+sticky/                 Kafka's sticky and cooperative sticky assignors
+server_side/            the assignors of Kafka's group coordinator (KIP-848): uniform and range
 dealing, left_over      how partitions are dealt out to members, many at once
 racks                   when racks are considered (KIP-881)
-server_range, uniform   the assignors of Kafka's group coordinator (KIP-848): uniform_mixed_topics, server_side
 
-libraries               what other client libraries plan when one of them leads
+libraries/              what other client libraries plan when one of them leads
 comparison              what a strategy makes of a group: balance, moves, pauses
+scenario                a group before and after a change, and what-ifs
 replaying/              what strategies would have cost a group over its recorded history
 
 Where a choice is free, Kafka's code takes the order in which a Java HashMap has its keys. kcoord.java_hashing computes

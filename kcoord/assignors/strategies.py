@@ -5,14 +5,14 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from kcoord.assignors.cooperative import assign_cooperative
 from kcoord.assignors.plan import Plan, Subscriber, Topics
 from kcoord.assignors.range import assign_range
 from kcoord.assignors.round_robin import assign_round_robin
-from kcoord.assignors.server_range import assign_server_range
-from kcoord.assignors.sticky import assign_sticky
+from kcoord.assignors.server_side.range import assign_server_range
+from kcoord.assignors.server_side.uniform import assign_uniform
+from kcoord.assignors.sticky.cooperative import assign_cooperative
+from kcoord.assignors.sticky.sticky import assign_sticky
 from kcoord.assignors.subscriptions import OwnedFrom
-from kcoord.assignors.uniform import assign_uniform
 
 
 class RebalanceStyle(StrEnum):

@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-from kcoord.assignors.sticky_mixed_topics import partition_hash
+from kcoord.assignors.sticky.mixed_topics import partition_hash
 from kcoord.assignors.strategies import STRATEGIES
 from kcoord.java_hashing import HashedSet, string_map_order, string_order
 from kcoord.protocol.consumer_protocol import VERSIONS, Subscription, decode_subscription, write_subscription

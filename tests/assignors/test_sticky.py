@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kcoord.assignors.cooperative import assign_cooperative
 from kcoord.assignors.plan import (
     AssignorFailed,
     Partition,
@@ -19,7 +18,8 @@ from kcoord.assignors.plan import (
     shares,
     spread,
 )
-from kcoord.assignors.sticky import assign_sticky
+from kcoord.assignors.sticky.cooperative import assign_cooperative
+from kcoord.assignors.sticky.sticky import assign_sticky
 
 
 def as_sets(plan: Mapping[str, Mapping[str, Sequence[int]]]) -> dict[str, set[str]]:

@@ -10,7 +10,7 @@ from kcoord.admin.groups.group_snapshot import GroupSnapshot, PartitionLag, Snap
 from kcoord.admin.groups.rates import COMMIT_INTERVAL
 from kcoord.admin.model import Group, GroupType, Member, Topic, TopicPartition
 from kcoord.assignors.plan import AssignorFailed, Plan, Subscriber, Topics, group_by_topic
-from kcoord.assignors.sticky import assign_sticky
+from kcoord.assignors.sticky.sticky import assign_sticky
 
 MIN_SPAN: Final = 2 * COMMIT_INTERVAL  # a shorter time than two commits proves nothing
 

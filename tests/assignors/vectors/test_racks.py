@@ -14,7 +14,7 @@ import pytest
 
 from kcoord.assignors.plan import TopicPartitions, Topics, list_partitions
 from kcoord.assignors.racks import needs_rack_awareness
-from kcoord.assignors.sticky import plan_sticky
+from kcoord.assignors.sticky.sticky import plan_sticky
 from tests.assignors.cases import Case
 from tests.assignors.vectors.vectors import Joining, PlanOf, case_of, normal, partitions, racks_of_replicas, written
 

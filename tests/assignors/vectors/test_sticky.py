@@ -16,7 +16,7 @@ from typing import Final
 import pytest
 
 from kcoord.assignors.plan import Partition, Topics, group_by_topic
-from kcoord.assignors.sticky import plan_sticky
+from kcoord.assignors.sticky.sticky import plan_sticky
 from tests.assignors.cases import Case
 from tests.assignors.vectors.vectors import (
     AS_ASSIGNED,

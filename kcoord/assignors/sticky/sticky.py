@@ -1,17 +1,17 @@
 """Kafka's sticky assignor: as even as possible first, and then each partition stays with its owner if it can.
 
-If all members are subscribed to the same topics, sticky_same_topics plans; otherwise sticky_mixed_topics does. Both
+If all members are subscribed to the same topics, same_topics plans; otherwise mixed_topics does. Both
 make the same choices as Java's AbstractStickyAssignor, which depend on the order in which a HashMap has the member ids.
 """
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from kcoord.assignors.claims import resolve_claims
 from kcoord.assignors.plan import Partition, Plan, Subscriber, Topics, distinct, subscribed_counts, subscriptions_of
-from kcoord.assignors.sticky_mixed_topics import assign_mixed_topics
-from kcoord.assignors.sticky_racks import StickyRacks
-from kcoord.assignors.sticky_same_topics import assign_same_topics
+from kcoord.assignors.sticky.claims import resolve_claims
+from kcoord.assignors.sticky.mixed_topics import assign_mixed_topics
+from kcoord.assignors.sticky.racks import StickyRacks
+from kcoord.assignors.sticky.same_topics import assign_same_topics
 from kcoord.java_hashing import string_map_order
 
 

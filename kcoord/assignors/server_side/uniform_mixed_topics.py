@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from kcoord.assignors.plan import AssignorFailed, Plan
-from kcoord.assignors.server_side import ServedGroup
+from kcoord.assignors.server_side.served_group import ServedGroup
 from kcoord.java_hashing import uuid_order
 
 _MAX_ITERATION_COUNT: Final = 16

@@ -16,9 +16,9 @@ from dataclasses import dataclass, field
 from functools import cmp_to_key
 from typing import Final, TypeAlias
 
-from kcoord.assignors.claims import NO_GENERATION, Claims
 from kcoord.assignors.plan import AssignorFailed, Partition, Plan, Subscriber
-from kcoord.assignors.sticky_racks import StickyRacks
+from kcoord.assignors.sticky.claims import NO_GENERATION, Claims
+from kcoord.assignors.sticky.racks import StickyRacks
 from kcoord.java_hashing import HashedSet, string_hash, string_order
 
 _Pair: TypeAlias = tuple[str, str]  # the member that gave a partition, the one that got it
@@ -113,7 +113,7 @@ class _Shares:
         return ((topic, number) for topic in self._topic_order for number in range(self._counts[topic]))
 
     def unassigned(self) -> list[Partition]:
-        """Returns the partitions without an owner. As in sticky_same_topics, a partition that does not exist has Kafka
+        """Returns the partitions without an owner. As in same_topics, a partition that does not exist has Kafka
         take all that come after it for unassigned."""
         if all(0 <= number < self._counts[topic] for topic, number in self.owner_of):
             return [each for each in self.all_partitions() if each not in self.owner_of]

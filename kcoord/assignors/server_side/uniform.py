@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterable, Sequence
 from kcoord.assignors.dealing import Numbers
 from kcoord.assignors.left_over import LeftOver
 from kcoord.assignors.plan import AssignorFailed, MemberPlan, Plan, Subscriber, Topics, count_partitions
-from kcoord.assignors.server_side import ServedGroup
-from kcoord.assignors.uniform_mixed_topics import assign_uniform_mixed_topics
+from kcoord.assignors.server_side.served_group import ServedGroup
+from kcoord.assignors.server_side.uniform_mixed_topics import assign_uniform_mixed_topics
 from kcoord.java_hashing import hash_set_order
 
 

@@ -4,7 +4,7 @@ its new owner in the next one. What does not move is never interrupted."""
 from collections.abc import Collection, Mapping, Sequence
 
 from kcoord.assignors.plan import Partition, Plan, Subscriber, Topics, list_partitions
-from kcoord.assignors.sticky import plan_sticky
+from kcoord.assignors.sticky.sticky import plan_sticky
 
 
 def assign_cooperative(subscribers: Collection[Subscriber], topics: Topics) -> Plan:

@@ -14,11 +14,11 @@ from collections import deque
 from collections.abc import Collection, Iterable, Mapping, Set
 from itertools import islice
 
-from kcoord.assignors.claims import Claims, Owned
 from kcoord.assignors.dealing import Circle, Numbers
 from kcoord.assignors.left_over import LeftOver
 from kcoord.assignors.plan import AssignorFailed, Partition, Plan, count_partitions, list_partitions
-from kcoord.assignors.sticky_racks import StickyRacks
+from kcoord.assignors.sticky.claims import Claims, Owned
+from kcoord.assignors.sticky.racks import StickyRacks
 from kcoord.java_hashing import string_order
 
 
