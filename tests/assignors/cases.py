@@ -82,16 +82,21 @@ class Case:
         return {member: {topic: set(numbers) for topic, numbers in held.items()} for member, held in plan.items()}
 
 
-def make_case(strategy: str, seed: int) -> Case:
-    """Makes a case: the same one for the same seed."""
+def make_case(strategy: str, seed: int, *, as_clients_send: bool = False) -> Case:
+    """Makes a case: the same one for the same seed.
+
+    `as_clients_send` leaves out what Kafka's classes accept and no client sends: topics that are listed twice, bytes
+    after the user data, the largest and the smallest number as partitions.
+    """
     rng = random.Random(f"{strategy} {seed}")
-    return _CaseMaker(rng, strategy).make()
+    return _CaseMaker(rng, strategy, as_clients_send).make()
 
 
 class _CaseMaker:
-    def __init__(self, rng: random.Random, strategy: str) -> None:
+    def __init__(self, rng: random.Random, strategy: str, as_clients_send: bool) -> None:
         self.rng = rng
         self.strategy = strategy
+        self.as_clients_send = as_clients_send
         self.is_large = rng.random() < 0.05
         self.topics = [f"t{number}" for number in range(rng.randint(1, 24 if self.is_large else 5))]
         if rng.random() < 0.1:
@@ -102,7 +107,7 @@ class _CaseMaker:
         self.is_mixed = rng.random() < 0.5
         self.is_odd = rng.random() < 0.15 and STRATEGIES[strategy].owned_from is not None
         """Whether members may claim what others claim too, or what does not exist. A coordinator knows better."""
-        self.lists_twice = rng.random() < 0.1 and STRATEGIES[strategy].owned_from is not None
+        self.lists_twice = rng.random() < 0.1 and STRATEGIES[strategy].owned_from is not None and not as_clients_send
         """Whether subscriptions may have a topic twice. A coordinator has them as sets."""
 
     def make(self) -> Case:
@@ -180,7 +185,7 @@ class _CaseMaker:
         if self.is_odd and rng.random() < 0.5:
             for _ in range(rng.choice([1, 1, 3])):
                 numbers = owned[rng.choice(members)[0]].setdefault(rng.choice(self.topics), [])
-                numbers.append(rng.choice([-1, 99, 2**31 - 1, -(2**31)]))
+                numbers.append(rng.choice([-1, 99] if self.as_clients_send else [-1, 99, 2**31 - 1, -(2**31)]))
         return owned
 
     def _member(
@@ -212,7 +217,8 @@ class _CaseMaker:
         rng = self.rng
         if self.is_odd and rng.random() < 0.1:
             return rng.choice([b"", b"\x00", b"\xff" * 9, rng.randbytes(12)])
-        tail = b"\x00\x07more" if self.is_odd and rng.random() < 0.1 else b""
+        has_tail = self.is_odd and rng.random() < 0.1 and not self.as_clients_send
+        tail = b"\x00\x07more" if has_tail else b""
         if self.strategy == "sticky":
             is_old = self.is_odd and rng.random() < 0.1
             data = OwnedPartitions(owned=owned, generation=None if is_old else generation)

@@ -15,7 +15,7 @@ Sets: TypeAlias = dict[str, dict[str, set[int]]]
 def make_library_case(library: str, strategy: str, seed: int) -> Case:
     """Makes a case whose members may be in one group: no two have the same instance id. Of kafka-python, every
     second member's sticky user data are as kafka-python writes them."""
-    case = make_case(strategy, seed)
+    case = make_case(strategy, seed, as_clients_send=True)
     instances: set[str | None] = {None}
     members = []
     for index, each in enumerate(case.members):
