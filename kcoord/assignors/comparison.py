@@ -21,8 +21,7 @@ from kcoord.assignors.plan import (
     count_partitions,
     list_partitions,
 )
-from kcoord.assignors.strategies import RebalanceStyle, Strategy
-from kcoord.assignors.subscriptions import UnreadableSubscription, decode_subscriber
+from kcoord.assignors.strategies import RebalanceStyle
 
 _MOST_REBALANCES: Final = 10
 """A strategy whose plan still changes then does not settle."""
@@ -98,31 +97,6 @@ def changes_of(outcome: Outcome) -> tuple[dict[str, list[Partition]], dict[str, 
         if partition in before:
             lost.setdefault(before[partition], []).append(partition)
     return gained, lost
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Joined:
-    """A member as it has joined a group: with the bytes of its subscription."""
-
-    member_id: str
-    subscription: bytes
-    instance_id: str | None = None
-
-
-def play_joined(
-    strategy: Strategy, members: Sequence[Joined], topics: Topics, now: Mapping[str, TopicPartitions]
-) -> Outcome:
-    """Returns what becomes of a group by the subscriptions that its members have sent to it. One that is malformed
-    fails the whole group, as in Java's leader."""
-    assert strategy.owned_from is not None, "a coordinator that plans itself gets no such subscriptions"
-    try:
-        subscribers = [
-            decode_subscriber(each.member_id, each.subscription, strategy.owned_from, instance_id=each.instance_id)
-            for each in members
-        ]
-    except UnreadableSubscription as unreadable:
-        return Outcome(failure=str(unreadable))
-    return play(strategy.assign, strategy.style, subscribers, topics, now)
 
 
 def play(

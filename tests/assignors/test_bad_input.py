@@ -9,8 +9,7 @@ from uuid import UUID
 
 import pytest
 
-from kcoord.assignors.comparison import Joined, play_joined
-from kcoord.assignors.plan import Subscriber, Topics
+from kcoord.assignors.plan import AssignorFailed, Subscriber, Topics
 from kcoord.assignors.strategies import STRATEGIES
 from kcoord.assignors.subscriptions import OwnedFrom, UnreadableSubscription, decode_subscriber
 from kcoord.protocol.consumer_protocol import (
@@ -128,18 +127,12 @@ def _damaged(rng: random.Random, content: bytes) -> bytes:
     return bytes(changed) or b"\x00"
 
 
-def test_a_malformed_subscription_is_a_failure_that_the_comparison_names() -> None:
-    joined = [
-        Joined(member_id="good", subscription=GOOD, instance_id="i1"),
-        Joined(member_id="bad", subscription=GOOD[:-1]),
-    ]
-    now = {"good": {"a": [0, 1]}}
-    failed = play_joined(STRATEGIES["sticky"], joined, Topics(counts={"a": 2}), now)
-    assert failed.failure == "the subscription of bad is malformed: the body ends too early"
-    assert failed.plan == {}
-    good = play_joined(STRATEGIES["range"], joined[:1], Topics(counts={"a": 2}), now)
-    assert good.failure is None
-    assert good.plan == {"good": {"a": range(2)}}
+def test_a_malformed_subscription_fails_with_the_name_of_its_member() -> None:
+    """It is one of the failures of an assignor, since it fails the whole group in Java's leader, too."""
+    source = OwnedFrom.STICKY_USER_DATA
+    assert decode_subscriber("good", GOOD, source, instance_id="i1").instance_id == "i1"
+    with pytest.raises(AssignorFailed, match="the subscription of bad is malformed: the body ends too early"):
+        decode_subscriber("bad", GOOD[:-1], source)
 
 
 @EACH
