@@ -1,5 +1,6 @@
 """A group with what each strategy makes of it: what `kcoord assign compare` shows."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -67,11 +68,11 @@ def present_strategy(group: Group) -> str | None:
 def member_labels(live: LiveScenario) -> dict[str, str]:
     """Returns short names of the members: the instance id of a static one, the client id if no other member has it."""
     members = live.seen.group.members
-    clients = [member.client_id for member in members]
+    clients = Counter(member.client_id for member in members)
     return {
         member.member_id: member.instance_id or member.client_id
         for member in members
-        if member.instance_id or (member.client_id and clients.count(member.client_id) == 1)
+        if member.instance_id or (member.client_id and clients[member.client_id] == 1)
     }
 
 

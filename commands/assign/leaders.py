@@ -7,9 +7,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kcoord.assignors.comparison import Outcome
+from kcoord.assignors.comparison import Outcome, owners
 from kcoord.assignors.libraries.table import LIBRARIES, Library, LibraryStrategy, refusal
-from kcoord.assignors.plan import Plan, list_partitions
 from kcoord.assignors.scenario import Scenario
 from kcoord.assignors.strategies import STRATEGIES
 
@@ -19,17 +18,17 @@ from ..output.tables import Cell, Column, Table, Value
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaderOutcome:
     """What a strategy of a library makes of a group. `elsewhere` is how many partitions have another owner than by
-    Java's strategy of that name."""
+    Java's strategy of that name, or None if one of both makes no plan."""
 
     library: Library
     strategy: LibraryStrategy
     outcome: Outcome
-    elsewhere: int
+    elsewhere: int | None
 
     @property
     def differs(self) -> bool:
         """Whether the plan is another one than Java's."""
-        return self.elsewhere > 0 or self.outcome.failure is not None
+        return self.elsewhere != 0
 
 
 def compare_leaders(
@@ -47,13 +46,12 @@ def compare_leaders(
 
 def _leader(scenario: Scenario, library: Library, strategy: LibraryStrategy, java: Outcome) -> LeaderOutcome:
     outcome = scenario.outcome(strategy.assign, STRATEGIES[strategy.name].style)
-    ours, theirs = _owners(outcome.plan), _owners(java.plan)
-    elsewhere = sum(ours.get(partition) != owner for partition, owner in theirs.items())
+    elsewhere = None
+    if outcome.failure is None and java.failure is None:
+        library_owners, java_owners = owners(outcome.plan), owners(java.plan)
+        partitions = library_owners.keys() | java_owners.keys()
+        elsewhere = sum(library_owners.get(each) != java_owners.get(each) for each in partitions)
     return LeaderOutcome(library=library, strategy=strategy, outcome=outcome, elsewhere=elsewhere)
-
-
-def _owners(plan: Plan) -> dict[tuple[str, int], str]:
-    return {partition: member_id for member_id, held in plan.items() for partition in list_partitions(held)}
 
 
 def leaders_table(leaders: Collection[LeaderOutcome]) -> Table:
@@ -91,7 +89,7 @@ def _row(leader: LeaderOutcome) -> list[Value]:
         f"{balance.most:g}",
         len(outcome.moved) if has_before else None,
         len(outcome.paused) if has_before else None,
-        Cell(f"{leader.elsewhere:,}", "yellow" if leader.differs else "", raw=leader.elsewhere),
+        None if leader.elsewhere is None else Cell(f"{leader.elsewhere:,}", "yellow" if leader.differs else ""),
         difference,
     ]
 

@@ -13,17 +13,17 @@
 `members: 3` describes three members of all topics.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import yaml
 
-from kcoord.assignors.plan import Subscriber, TopicPartitions, Topics
-from kcoord.assignors.scenario import Scenario
+from kcoord.assignors.plan import Partition, Subscriber, TopicPartitions, Topics, list_partitions, with_owned
+from kcoord.assignors.scenario import Scenario, repeated_id
 from kcoord.exceptions import InvalidInput
 
-_MAX_PARTITIONS: Final = 10_000_000
+from .topic_counts import MAX_PARTITIONS
 
 
 class MalformedGroup(InvalidInput, ValueError):
@@ -61,7 +61,7 @@ def parse_numbers(text: str) -> list[int]:
     for part in text.split(","):
         first, dash, last = part.strip().partition("-")
         begin, end = int(first), int(last if dash else first)
-        if not 0 <= begin <= end < _MAX_PARTITIONS:
+        if not 0 <= begin <= end < MAX_PARTITIONS:
             raise ValueError(f"{part.strip()!r} are no partitions")
         numbers += range(begin, end + 1)
     return numbers
@@ -72,10 +72,11 @@ def _topics(topics: Mapping[str, Any]) -> Topics:
     for name, value in topics.items():
         if isinstance(value, Mapping):
             fields = _mapping(value, f"topic {name}", {"partitions", "racks"})
-            racks[name] = [[str(rack) for rack in _list(each, f"racks of {name}")] for each in fields.get("racks", ())]
-            value = fields.get("partitions", len(racks[name]))
-            if len(racks[name]) > value:
-                raise MalformedGroup(f"topic {name} has {value} partitions, and racks of {len(racks[name])}")
+            by_partition = _list(fields.get("racks"), f"racks of {name}")
+            racks[name] = [[str(rack) for rack in _list(each, f"racks of {name}")] for each in by_partition]
+            value = fields.get("partitions", len(by_partition))
+            if len(by_partition) > _count(value, f"the partitions of topic {name}"):
+                raise MalformedGroup(f"topic {name} has {value} partitions, and racks of {len(by_partition)}")
         counts[name] = _count(value, f"the partitions of topic {name}")
     return Topics(counts=counts, racks={name: each for name, each in racks.items() if each})
 
@@ -84,10 +85,22 @@ def _members(members: Any, topics: Topics) -> list[Subscriber]:
     if isinstance(members, int):
         return describe_members(_count(members, "members"), tuple(topics.counts))
     described = [_member(each, topics) for each in _list(members, "members")]
-    ids = [each.member_id for each in described]
-    if twice := {each for each in ids if ids.count(each) > 1}:
-        raise MalformedGroup(f"two members have the id {min(twice)}")
+    if (repeated := repeated_id(described)) is not None:
+        raise MalformedGroup(f"two members have the id {repeated}")
+    _check_owners(described, topics)
     return described
+
+
+def _check_owners(members: Iterable[Subscriber], topics: Topics) -> None:
+    """Raises MalformedGroup if a member owns what does not exist, or what another one owns, too."""
+    owner_of: dict[Partition, str] = {}
+    for each in members:
+        for topic, number in list_partitions(each.owned):
+            if number >= topics.counts.get(topic, 0):
+                raise MalformedGroup(f"{each.member_id} owns {topic}-{number}, which does not exist")
+            if (topic, number) in owner_of:
+                raise MalformedGroup(f"{owner_of[topic, number]} and {each.member_id} both own {topic}-{number}")
+            owner_of[topic, number] = each.member_id
 
 
 def _member(value: Any, topics: Topics) -> Subscriber:
@@ -96,20 +109,22 @@ def _member(value: Any, topics: Topics) -> Subscriber:
         raise MalformedGroup(f"a member has no id: {value}")
     name = str(fields["id"])
     subscribed = fields.get("topics")
-    return Subscriber(
+    member = Subscriber(
         member_id=name,
         instance_id=None if fields.get("instance") is None else str(fields["instance"]),
         topics=tuple(topics.counts if subscribed is None else map(str, _list(subscribed, f"the topics of {name}"))),
         rack=None if fields.get("rack") is None else str(fields["rack"]),
-        owned=_owned(_mapping(fields.get("owns"), f"what {name} owns"), name),
     )
+    owned = _owned(_mapping(fields.get("owns"), f"what {name} owns"), name)
+    return with_owned(member, owned) if owned else member
 
 
 def _owned(owns: Mapping[str, Any], member: str) -> TopicPartitions:
     owned = {}
     for topic, value in owns.items():
         try:
-            owned[topic] = parse_numbers(",".join(map(str, value)) if isinstance(value, list) else str(value))
+            if value != []:
+                owned[topic] = parse_numbers(",".join(map(str, value)) if isinstance(value, list) else str(value))
         except ValueError:
             raise MalformedGroup(f"{member} owns of {topic} {value!r}: write 0-5,7 or a list of numbers") from None
     return owned
@@ -135,6 +150,6 @@ def _list(value: Any, what: str) -> list[Any]:
 
 
 def _count(value: Any, what: str) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= _MAX_PARTITIONS:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= MAX_PARTITIONS:
         raise MalformedGroup(f"{what}: a number, not {value!r}")
     return value

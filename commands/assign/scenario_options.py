@@ -10,11 +10,19 @@ from typing import Any, Final
 import click
 
 from kcoord.assignors.plan import Subscriber, Topics
-from kcoord.assignors.scenario import Scenario, add_members, remove_members, set_partitions, set_racks
+from kcoord.assignors.scenario import (
+    Scenario,
+    add_members,
+    remove_members,
+    repeated_id,
+    set_partitions,
+    set_racks,
+)
 
 from ..completion.completing import complete_groups
 from ..options.duration_options import duration
 from .scenario_file import describe_members, read_scenario_file
+from .topic_counts import parse_topic_count
 
 _DEFAULT_REPLICAS: Final = 2
 
@@ -42,9 +50,8 @@ class ScenarioOptions:
         names = tuple(self.topics)
         members = [replace(each, topics=each.topics or names) for each in self.members]
         members += describe_members(self.member_count or 0, names)
-        ids = [each.member_id for each in members]
-        if twice := {each for each in ids if ids.count(each) > 1}:
-            raise click.UsageError(f"two members have the id {min(twice)!r}")
+        if (repeated := repeated_id(members)) is not None:
+            raise click.UsageError(f"two members have the id {repeated!r}")
         return Scenario.of(members, Topics(counts=self.topics))
 
     def changed(self, scenario: Scenario) -> Scenario:
@@ -88,18 +95,11 @@ def scenario_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _topics(_: click.Context, __: click.Parameter, texts: tuple[str, ...]) -> dict[str, int]:
-    return dict(_counted(text, ":") for text in texts)
+    return dict(parse_topic_count(text, ":") for text in texts)
 
 
 def _partitions(_: click.Context, __: click.Parameter, texts: tuple[str, ...]) -> dict[str, int]:
-    return dict(_counted(text, "=") for text in texts)
-
-
-def _counted(text: str, mark: str) -> tuple[str, int]:
-    name, _, count = text.rpartition(mark)
-    if not name or not count.isascii() or not count.isdecimal():
-        raise click.BadParameter(f"{text!r} is not TOPIC{mark}PARTITIONS, such as orders{mark}12")
-    return name, int(count)
+    return dict(parse_topic_count(text, "=") for text in texts)
 
 
 def _members(_: click.Context, __: click.Parameter, texts: tuple[str, ...]) -> tuple[Subscriber, ...]:

@@ -6,8 +6,8 @@ itself (KIP-848) stops what moves, member by member, without a rebalance of the 
 its plan does not change any more.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from math import fsum, sqrt
 from typing import Final
 
@@ -20,13 +20,12 @@ from kcoord.assignors.plan import (
     Topics,
     count_partitions,
     list_partitions,
+    with_owned,
 )
-from kcoord.assignors.strategies import RebalanceStyle
+from kcoord.assignors.strategies import Assign, RebalanceStyle
 
 _MOST_REBALANCES: Final = 10
 """A strategy whose plan still changes then does not settle."""
-
-Assign = Callable[[Collection[Subscriber], Topics], Plan]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,8 +55,9 @@ class Outcome:
 
     `moved` are partitions that have another owner than before, `started` those that had none, `stopped` those that have
     none any more. `paused` are partitions that nobody reads for a while, of those that were read before. `rebalances`
-    is how many the group needs: 0 if its members change one by one. `before` is the assignment that the group came
-    from. `failure` is the exception of Kafka's assignor, and then there is no plan."""
+    is how many the group needs: 0 if its members change one by one, and 10 if it is not at rest by then. `before` is
+    the assignment that the group came from. `failure` is the exception of Kafka's assignor, and then there is no plan.
+    """
 
     plan: Plan = field(default_factory=dict)
     before: Mapping[str, TopicPartitions] = field(default_factory=dict)
@@ -88,7 +88,7 @@ def weight_of(held: TopicPartitions, weights: Mapping[Partition, float]) -> floa
 
 def changes_of(outcome: Outcome) -> tuple[dict[str, list[Partition]], dict[str, list[Partition]]]:
     """Returns the partitions that each member gains by an outcome, and those that it loses, by member id."""
-    before, after = _owners(outcome.before), _owners(outcome.plan)
+    before, after = owners(outcome.before), owners(outcome.plan)
     gained: dict[str, list[Partition]] = {}
     lost: dict[str, list[Partition]] = {}
     for partition in sorted(outcome.moved | outcome.started | outcome.stopped):
@@ -113,7 +113,7 @@ def play(
         plan = assign(members, topics)
         while style is RebalanceStyle.COOPERATIVE and rebalances < _MOST_REBALANCES:
             rebalances += 1
-            members = [replace(each, owned=plan[each.member_id]) for each in members]
+            members = [with_owned(each, plan[each.member_id]) for each in members]
             following = assign(members, topics)
             if _same(following, plan):
                 break
@@ -122,7 +122,7 @@ def play(
         return Outcome(failure=str(failed))
     if style is RebalanceStyle.EAGER:
         rebalances = 1
-    before, after = _owners(now), _owners(plan)
+    before, after = owners(now), owners(plan)
     moved = frozenset(each for each in before.keys() & after.keys() if before[each] != after[each])
     stopped = frozenset(before.keys() - after.keys())
     return Outcome(
@@ -136,7 +136,8 @@ def play(
     )
 
 
-def _owners(plan: Mapping[str, TopicPartitions]) -> dict[Partition, str]:
+def owners(plan: Mapping[str, TopicPartitions]) -> dict[Partition, str]:
+    """Returns the owner of each partition by an assignment."""
     return {partition: member_id for member_id, held in plan.items() for partition in list_partitions(held)}
 
 

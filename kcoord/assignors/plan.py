@@ -1,8 +1,8 @@
 """The types of the assignors: subscribers, partitions by topic, plans."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TypeAlias
+from dataclasses import dataclass, field, replace
+from typing import Final, TypeAlias
 from uuid import UUID
 
 from kcoord.exceptions import InvalidInput
@@ -44,6 +44,15 @@ class Subscriber:
     generation: int | None = None
     field_generation: int | None = None
     rack: str | None = None
+
+
+_PRESENT_GENERATION: Final = 1
+
+
+def with_owned(subscriber: Subscriber, owned: TopicPartitions) -> Subscriber:
+    """Returns a member that owns these partitions since the latest rebalance. A sticky assignor considers only what
+    was assigned in the latest generation that it hears of, so all such members have the same one."""
+    return replace(subscriber, owned=owned, generation=_PRESENT_GENERATION, field_generation=_PRESENT_GENERATION)
 
 
 def distinct(subscribers: Iterable[Subscriber]) -> list[Subscriber]:

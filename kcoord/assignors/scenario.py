@@ -7,15 +7,13 @@ costs under each strategy.
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from kcoord.assignors.comparison import Outcome, play
-from kcoord.assignors.plan import AssignorFailed, Partition, Plan, Subscriber, TopicPartitions, Topics
-from kcoord.assignors.strategies import RebalanceStyle
+from kcoord.assignors.plan import AssignorFailed, Partition, Subscriber, TopicPartitions, Topics, with_owned
+from kcoord.assignors.strategies import Assign, RebalanceStyle
 from kcoord.exceptions import InvalidInput
-
-Assign = Callable[[Collection[Subscriber], Topics], Plan]
 
 
 class UnlikelyScenario(InvalidInput, ValueError):
@@ -70,8 +68,16 @@ class Scenario:
                 current = assign(self.before.members, self.before.topics)
             except AssignorFailed as failed:
                 return Outcome(failure=str(failed))
-            members = tuple(replace(each, owned=current.get(each.member_id, {})) for each in members)
+            members = tuple(
+                with_owned(each, current[each.member_id]) if each.member_id in current else each for each in members
+            )
         return play(assign, style, members, self.after.topics, current)
+
+
+def repeated_id(members: Iterable[Subscriber]) -> str | None:
+    """Returns a member id that two members have, or None if each has its own."""
+    counts = Counter(each.member_id for each in members)
+    return next((member_id for member_id, count in counts.items() if count > 1), None)
 
 
 def add_members(scenario: Scenario, count: int) -> Scenario:
@@ -120,7 +126,8 @@ def set_racks(scenario: Scenario, racks: Sequence[str], *, replicas: int) -> Sce
         replace(each, rack=racks[index % len(racks)])
         for index, each in enumerate(sorted(scenario.after.members, key=lambda each: each.member_id))
     ]
-    return _with_topics(_with_members(scenario, members), replace(topics, racks={**spread, **topics.racks}))
+    known = {topic: [*racks, *spread[topic][len(racks) :]] for topic, racks in topics.racks.items() if topic in spread}
+    return _with_topics(_with_members(scenario, members), replace(topics, racks={**spread, **known}))
 
 
 def _find_member(members: Iterable[Subscriber], name: str) -> Subscriber:

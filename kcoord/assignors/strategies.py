@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
+from typing import Final, TypeAlias
 
 from kcoord.assignors.plan import Plan, Subscriber, Topics
 from kcoord.assignors.range import assign_range
@@ -13,6 +13,9 @@ from kcoord.assignors.server_side.uniform import assign_uniform
 from kcoord.assignors.sticky.cooperative import assign_cooperative
 from kcoord.assignors.sticky.sticky import assign_sticky
 from kcoord.assignors.subscriptions import OwnedFrom
+
+Assign: TypeAlias = Callable[[Collection[Subscriber], Topics], Plan]
+"""An assignor: returns the plan for these members and topics. Raises AssignorFailed where Kafka's class would throw."""
 
 
 class RebalanceStyle(StrEnum):
@@ -34,7 +37,7 @@ class Strategy:
     title: str
     style: RebalanceStyle
     owned_from: OwnedFrom | None
-    assign: Callable[[Collection[Subscriber], Topics], Plan]
+    assign: Assign
 
     @property
     def is_server_side(self) -> bool:

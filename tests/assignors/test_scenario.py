@@ -124,6 +124,13 @@ def test_racks_that_are_known_stay() -> None:
     assert after.members[0].rack == "x"
 
 
+def test_partitions_that_a_topic_grows_by_have_replicas_in_racks_too() -> None:
+    topics = Topics(counts={"t": 2}, racks={"t": [{"x"}, {"y"}]})
+    given = Scenario.of([Subscriber(member_id="m", topics=("t",))], topics)
+    after = set_racks(set_partitions(given, {"t": 4}), ["x", "y"], replicas=1).after
+    assert after.topics.racks == {"t": [{"x"}, {"y"}, {"x"}, {"y"}]}
+
+
 def test_more_replicas_than_racks_are_refused() -> None:
     with pytest.raises(UnlikelyScenario, match="3 replicas of a partition need as many racks: there are 2"):
         set_racks(scenario(), ["a", "b"], replicas=3)

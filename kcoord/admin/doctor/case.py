@@ -8,8 +8,9 @@ from typing import Any, Final, NamedTuple
 from kcoord.admin.doctor.finding import Code, Finding, Severity
 from kcoord.admin.groups.group_snapshot import GroupSnapshot, PartitionLag, Snapshot
 from kcoord.admin.groups.rates import COMMIT_INTERVAL
+from kcoord.admin.groups.subscribers import subscribers_of
 from kcoord.admin.model import Group, GroupType, Member, Topic, TopicPartition
-from kcoord.assignors.plan import AssignorFailed, Plan, Subscriber, Topics, group_by_topic
+from kcoord.assignors.plan import AssignorFailed, Plan, Subscriber, Topics
 from kcoord.assignors.sticky.sticky import assign_sticky
 
 MIN_SPAN: Final = 2 * COMMIT_INTERVAL  # a shorter time than two commits proves nothing
@@ -76,18 +77,7 @@ class Case:
     def subscribers(self) -> tuple[Subscriber, ...] | None:
         """The members with subscription and assignment, as the assignors take them; None if those of some member are
         unknown."""
-        members = self.group.members
-        if not members or any(member.assignment is None or member.subscription is None for member in members):
-            return None
-        return tuple(
-            Subscriber(
-                member_id=member.member_id,
-                instance_id=member.instance_id,
-                topics=_wanted(member),
-                owned=group_by_topic(member.assignment or ()),
-            )
-            for member in members
-        )
+        return subscribers_of(self.group.members)
 
     @cached_property
     def subscribed(self) -> frozenset[str]:

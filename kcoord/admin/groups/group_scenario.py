@@ -7,9 +7,11 @@ from datetime import timedelta
 from kcoord.admin.cluster_client import ClusterClient
 from kcoord.admin.groups.group_snapshot import GroupSnapshot
 from kcoord.admin.groups.snapshot_reader import read_snapshot
-from kcoord.admin.model import Bounds, FoundOffset, GroupType, Member, Refusal, Topic, TopicPartition
-from kcoord.assignors.plan import Partition, Subscriber, Topics, group_by_topic
+from kcoord.admin.groups.subscribers import subscribers_of
+from kcoord.admin.model import Bounds, FoundOffset, GroupType, Refusal, Topic, TopicPartition
+from kcoord.assignors.plan import Partition, Subscriber, Topics
 from kcoord.assignors.scenario import AssignedGroup, Scenario
+from kcoord.errors import ErrorCode
 from kcoord.exceptions import InvalidInput
 from kcoord.protocol.uuids import parse_uuid
 
@@ -23,8 +25,8 @@ class UnplannedGroup(InvalidInput, ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveScenario:
-    """A scenario that was read from a live cluster, with the group's members, and the errors of what could not be read.
-    `refused` concerns record rates and log ends alone."""
+    """A scenario that was read from a live cluster, with the group's members, and the errors of what could not be read:
+    topics, log ends, record rates. A topic that does not exist is no error: its subscribers get nothing of it."""
 
     seen: GroupSnapshot
     scenario: Scenario
@@ -38,14 +40,15 @@ def read_scenario(cluster: ClusterClient, name: str, *, at: float, rates_over: t
     seen = snapshot.groups.get(name)
     if seen is None:
         return snapshot.refused[0]
-    members = [_subscriber(member) for member in _members(seen)]
+    members = _subscribers(seen)
     subscribed = {topic for each in members for topic in (*each.topics, *each.owned)}
     topics = cluster.topics(sorted(subscribed))
-    group = AssignedGroup(members=tuple(members), topics=_topics(cluster, topics.found))
+    group = AssignedGroup(members=members, topics=_topics(cluster, topics.found))
     partitions = [tp for topic in topics.found.values() for tp in topic.partitions]
     bounds = cluster.bounds(partitions)
     rates: dict[Partition, float] = {}
-    refused = (*snapshot.refused, *bounds.refused)
+    missing = [each for each in topics.refused if each.error is not ErrorCode.unknown_topic_or_partition]
+    refused = (*snapshot.refused, *missing, *bounds.refused)
     if rates_over:
         since = round((at - rates_over.total_seconds()) * 1000)
         first = cluster.offsets_at(dict.fromkeys(bounds.found, since))
@@ -64,7 +67,7 @@ def read_scenario(cluster: ClusterClient, name: str, *, at: float, rates_over: t
     )
 
 
-def _members(seen: GroupSnapshot) -> tuple[Member, ...]:
+def _subscribers(seen: GroupSnapshot) -> tuple[Subscriber, ...]:
     group = seen.group
     if group.type not in _PLANNED:
         raise UnplannedGroup(f"{group.name} is a {group.type} group: it has no assignor that could be compared")
@@ -72,25 +75,15 @@ def _members(seen: GroupSnapshot) -> tuple[Member, ...]:
         raise UnplannedGroup(f"{group.name} assigns no partitions: its protocol type is {group.protocol_type!r}")
     if not group.members:
         raise UnplannedGroup(f"{group.name} is {group.state} and has no members: describe some by --member or --file")
-    if unknown := [each.member_id for each in group.members if each.subscription is None or each.assignment is None]:
+    subscribers = subscribers_of(group.members)
+    if subscribers is None:
+        (unknown, *_) = [each.member_id for each in group.members if None in (each.subscription, each.assignment)]
         raise UnplannedGroup(
-            f"{group.name} is {group.state}: the subscription of {unknown[0]} is unknown until it is Stable"
+            f"{group.name} is {group.state}: the subscription of {unknown} is unknown until it is Stable"
             if group.state != "Stable"
-            else f"the subscription or assignment of {unknown[0]} in {group.name} is malformed"
+            else f"the subscription or assignment of {unknown} in {group.name} is malformed"
         )
-    return group.members
-
-
-def _subscriber(member: Member) -> Subscriber:
-    owned = group_by_topic(member.assignment or ())
-    return Subscriber(
-        member_id=member.member_id,
-        instance_id=member.instance_id,
-        # The matches of a pattern show only in the assignment.
-        topics=tuple(sorted({*(member.subscription or ()), *(owned if member.subscribed_regex else ())})),
-        owned=owned,
-        rack=member.rack,
-    )
+    return subscribers
 
 
 def _topics(cluster: ClusterClient, found: Mapping[str, Topic]) -> Topics:
@@ -128,5 +121,5 @@ def _rates(
             rates[tp] = 0.0
             continue
         begin = since if found.offset > bounds[tp].start else max(since, found.timestamp / 1000)
-        rates[tp] = (bounds[tp].end - found.offset) / max(at - begin, 1.0)
+        rates[tp] = max(0, bounds[tp].end - found.offset) / max(at - begin, 1.0)
     return rates

@@ -123,6 +123,11 @@ def test_a_file_describes_a_group_with_what_its_members_own(tmp_path: Path) -> N
             "a member has 'rak'; known are id, instance, owns, rack, topics",
         ),
         ("topics: {a: {partitions: 1, racks: [[x], [y]]}}", "topic a has 1 partitions, and racks of 2"),
+        ("topics: {a: {partitions: null}}", "the partitions of topic a: a number, not None"),
+        ("topics: {a: {partitions: '2', racks: [[x]]}}", "the partitions of topic a: a number, not '2'"),
+        ("topics: {a: {partitions: 2, racks: x}}", "racks of a: a list, not 'x'"),
+        ("topics: {a: 1}\nmembers: [{id: x, owns: {a: [1]}}]", "x owns a-1, which does not exist"),
+        ("topics: {a: 1}\nmembers: [{id: x, owns: {a: 0}}, {id: y, owns: {a: 0}}]", "x and y both own a-0"),
         ("a: [", "is not YAML"),
     ],
 )
@@ -142,6 +147,7 @@ def test_a_malformed_file_is_one_line(tmp_path: Path, text: str, message: str) -
         (("--topic", "a:1"), "the partitions need members"),
         (("--members", "2"), "members need topics"),
         (("--topic", "a", "--members", "2"), "'a' is not TOPIC:PARTITIONS"),
+        (("--topic", "a:99999999999", "--members", "2"), "up to 10,000,000 partitions"),
         (("--topic", "a:1", "--member", "@i"), "'@i' has no id"),
         (("--topic", "a:1", "--member", "x", "--member", "x"), "two members have the id 'x'"),
         (("--topic", "a:1", "--members", "1", "--replicas", "2"), "name the racks"),
@@ -172,6 +178,22 @@ def test_a_leader_of_another_library_makes_another_plan() -> None:
     assert owned(leader) == {"b": {"a": [0, 1]}, "x": {"a": [2, 3]}}
     shown = compare(*group, "--strategy", "range", "--leader", "all").stdout
     assert {"librdkafka", "franz-go", "sarama", "kafka-python"} <= set(shown.split())
+
+
+@pytest.mark.parametrize("strategy", ["sticky", "cooperative-sticky"])
+def test_a_balanced_group_moves_nothing_under_any_leader(tmp_path: Path, strategy: str) -> None:
+    """What the members own is of the latest generation, which some libraries need to know."""
+    path = tmp_path / "group.yaml"
+    members = "".join(f"  - {{id: m{number}, owns: {{a: {4 * number}-{4 * number + 3}}}}}\n" for number in range(3))
+    path.write_text(f"topics: {{a: 12}}\nmembers:\n{members}")
+    found = document("--file", str(path), "--strategy", strategy, "--leader", "all")
+    assert {each["library"]: each["moved"] for each in found["leaders"]}.keys() >= {
+        "franz-go",
+        "sarama",
+        "kafka-python",
+    }
+    assert not any(each["moved"] for each in found["leaders"])
+    assert found["strategies"][0]["moved"] == []
 
 
 def test_libraries_that_refuse_a_list_of_strategies_are_shown_with_their_error() -> None:
