@@ -18,7 +18,7 @@ from kcoord.assignors.strategies import STRATEGIES
 from ..opening import open_cluster
 from ..options.connection_options import connection, connection_options
 from ..output.output import Table, echo_err, output_of, output_options, progress, show
-from .comparison import Comparison, member_labels, present_strategy
+from .comparison import Comparison, added_labels, member_labels, present_strategy
 from .comparison import compare as compare_strategies
 from .comparison_document import comparison_document
 from .comparison_tables import plan_rows, plan_tables, summary_table
@@ -32,7 +32,7 @@ _MAX_MEMBERS_SHOWN: Final = 30
 
 
 def _strategies(_: click.Context, __: click.Parameter, text: str | None) -> tuple[str, ...]:
-    names = tuple(name.strip() for name in (text or "").split(",") if name.strip())
+    names = () if text is None else tuple(name.strip() for name in text.split(","))
     known = [name for name, each in STRATEGIES.items() if not each.is_server_side]
     if unknown := [name for name in names if name not in known]:
         raise click.BadParameter(f"{unknown[0]!r} is none of {', '.join(known)}")
@@ -99,11 +99,12 @@ def compare(
     The plans are exactly Kafka's. A live group starts from its present assignment; a group that is only described
     starts from what its members own or, with a what-if, from each strategy's own plan.
 
-    MOVED partitions get another owner, NEW ones had none. PAUSED partitions are read by nobody for a while: all of them
-    with an eager strategy, which stops everything before a rebalance; those that move with a cooperative one, which
-    needs a second rebalance to hand them over; and those that move, one member at a time and without a rebalance of
-    the group, with the server-side strategies of KIP-848 (uniform and server-range). LEAST, MOST and DEVIATION are
-    partitions by member; LAG and RATE are the records behind these partitions, of a live group.
+    MOVED partitions get another owner, NEW ones had none, UNREAD ones have none any more. PAUSED partitions are read by
+    nobody for a while: all of them with an eager strategy, which stops everything before a rebalance; those that move
+    with a cooperative one, which needs a second rebalance to hand them over; and those that move, one member at a time
+    and without a rebalance of the group, with the server-side strategies of KIP-848 (uniform and server-range). LEAST,
+    MOST and DEVIATION are partitions per member; LAG and RATE are the records behind these partitions, of a live group.
+    LOCAL partitions have a replica in their owner's rack.
     """
     live: LiveScenario | None = None
     if given.group is None:
@@ -152,11 +153,11 @@ def _compare(scenario: Scenario, live: LiveScenario | None, names: tuple[str, ..
             outcomes |= compare_strategies(scenario, [name])
             bar.advance()
     if live is None:
-        return Comparison(scenario=scenario, outcomes=outcomes)
+        return Comparison(scenario=scenario, outcomes=outcomes, labels=added_labels(scenario))
     return Comparison(
         scenario=scenario,
         outcomes=outcomes,
         group=live.seen.group.name,
         present=present_strategy(live.seen.group),
-        labels=member_labels(live),
+        labels=member_labels(live) | added_labels(scenario),
     )

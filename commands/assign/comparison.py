@@ -8,7 +8,7 @@ from kcoord.admin.formatting import format_count
 from kcoord.admin.groups.group_scenario import LiveScenario
 from kcoord.admin.model import Group, GroupType
 from kcoord.assignors.comparison import Outcome
-from kcoord.assignors.plan import Partition
+from kcoord.assignors.plan import Plan, list_partitions
 from kcoord.assignors.scenario import AssignedGroup, Scenario
 from kcoord.assignors.strategies import STRATEGIES
 
@@ -43,15 +43,16 @@ class Comparison:
 
 def headline(strategy: str, outcome: Outcome) -> str:
     """Returns the headline of a strategy's plan: how even it is, and what it costs."""
-    title = STRATEGIES[strategy].title
     if outcome.failure is not None:
-        return f"{title}: Kafka's assignor fails: {outcome.failure}"
+        return f"{strategy}: Kafka's assignor fails: {outcome.failure}"
     balance = outcome.balance()
-    sizes = f"{balance.least:g}" if balance.least == balance.most else f"{balance.least:g} to {balance.most:g}"
-    text = f"{title}: {sizes} partitions by member"
-    if not any(outcome.before.values()):
-        return text
-    return f"{text}, {len(outcome.moved):,} move, {len(outcome.paused):,} pause"
+    sizes = f"{balance.least:g} to {balance.most:g} partitions"
+    if balance.least == balance.most:
+        sizes = format_count(round(balance.least), "partition")
+    text = f"{strategy}: {sizes} per member"
+    if any(outcome.before.values()):
+        text += f", {len(outcome.moved):,} move, {len(outcome.paused):,} pause"
+    return text + (f", {len(outcome.stopped):,} have no reader any more" if outcome.stopped else "")
 
 
 def compare(scenario: Scenario, names: Sequence[str]) -> dict[str, Outcome]:
@@ -76,16 +77,24 @@ def member_labels(live: LiveScenario) -> dict[str, str]:
     }
 
 
-def lag_of(comparison: Comparison) -> Mapping[Partition, float] | None:
-    """Returns the lags by partition if any is above 0: otherwise they say nothing."""
-    lags = comparison.scenario.lags
-    return lags if lags and any(lags.values()) else None
+def added_labels(scenario: Scenario) -> dict[str, str]:
+    """Returns short names of the members that a what-if adds."""
+    known = {each.member_id for each in scenario.before.members}
+    added = [each.member_id for each in scenario.after.members if each.member_id not in known]
+    return {member_id: f"new-{number}" for number, member_id in enumerate(added, start=1)}
 
 
-def rate_of(comparison: Comparison) -> Mapping[Partition, float] | None:
-    """Returns the rates by partition if any is above 0: otherwise they say nothing."""
-    rates = comparison.scenario.rates
-    return rates if rates and any(rates.values()) else None
+def local_partitions(group: AssignedGroup, plan: Plan) -> int | None:
+    """Counts the partitions that their owner can read from a replica in its own rack; None if no racks are known."""
+    racks = {each.member_id: each.rack for each in group.members}
+    if not group.topics.racks or not any(racks.values()):
+        return None
+    return sum(
+        racks.get(member_id) in by_partition[number]
+        for member_id, held in plan.items()
+        for topic, number in list_partitions(held)
+        if number < len(by_partition := group.topics.racks.get(topic, ()))
+    )
 
 
 def _size(group: AssignedGroup) -> str:

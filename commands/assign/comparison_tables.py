@@ -10,17 +10,23 @@ from kcoord.assignors.plan import Partition, TopicPartitions, count_partitions, 
 from kcoord.assignors.strategies import STRATEGIES
 
 from ..output.tables import Cell, Column, Table, Value
-from .comparison import Comparison, headline, lag_of, rate_of
+from .comparison import Comparison, headline, local_partitions
 
 NOW: Final = "now"
 BAR_WIDTH: Final = 24
-_PARTITIONS: Final = (Column("LEAST", align="right"), Column("MOST", align="right"), Column("DEVIATION", align="right"))
+_PARTITIONS: Final = (
+    Column("LEAST", align="right"),
+    Column("MOST", align="right"),
+    Column("DEVIATION", align="right", spare=True),
+)
 _CHANGES: Final = (
     Column("MOVED", align="right"),
-    Column("NEW", align="right"),
+    Column("NEW", align="right", spare=True),
     Column("PAUSED", align="right"),
     Column("REBALANCES", align="right"),
 )
+_UNREAD: Final = Column("UNREAD", align="right")
+_LOCAL: Final = Column("LOCAL", align="right")
 
 
 def _spread_columns(name: str) -> tuple[Column, ...]:
@@ -33,37 +39,46 @@ def _spread_columns(name: str) -> tuple[Column, ...]:
 
 def summary_table(comparison: Comparison) -> Table:
     """Returns the table with one row for each strategy, and one for the present assignment."""
-    lags, rates = lag_of(comparison), rate_of(comparison)
-    columns = [Column("STRATEGY"), Column("REBALANCE"), *_PARTITIONS]
-    columns += _spread_columns("LAG") if lags else ()
-    columns += _spread_columns("RATE") if rates else ()
+    lags, rates = comparison.scenario.lags, comparison.scenario.rates
+    columns = [Column("STRATEGY"), Column("PROTOCOL", spare=True), *_PARTITIONS]
+    columns += _spread_columns("LAG") if lags is not None else ()
+    columns += _spread_columns("RATE") if rates is not None else ()
 
     def spreads(assignment: Mapping[str, TopicPartitions]) -> list[Value]:
         cells = _partition_cells(balance_of(assignment))
-        cells += _lag_cells(balance_of(assignment, lags)) if lags else ()
-        return [*cells, *(_rate_cells(balance_of(assignment, rates)) if rates else ())]
+        cells += _lag_cells(balance_of(assignment, lags)) if lags is not None else ()
+        return [*cells, *(_rate_cells(balance_of(assignment, rates)) if rates is not None else ())]
 
+    after, outcomes = comparison.scenario.after, comparison.outcomes
+    local = {name: local_partitions(after, outcome.plan) for name, outcome in outcomes.items()}
+    has_local = any(count is not None for count in local.values())
+    has_unread = any(outcome.stopped for outcome in outcomes.values())
+    changes = [*_CHANGES, *([_UNREAD] if has_unread else ()), *([_LOCAL] if has_local else ())]
     rows: list[list[Value]] = []
     if current := comparison.scenario.current:
-        rows.append([NOW, None, *spreads(current), *[None] * len(_CHANGES)])
-    for name, outcome in comparison.outcomes.items():
-        strategy = STRATEGIES[name]
-        shown = Cell(name, "bold" if name == comparison.present else "")
+        now = NOW if comparison.present is None else f"{NOW} ({comparison.present})"
+        rows.append([now, None, *spreads(current), *[None] * len(changes)])
+    for name, outcome in outcomes.items():
+        row: list[Value] = [Cell(name, "bold" if name == comparison.present else ""), STRATEGIES[name].style.value]
         if outcome.failure is not None:
-            failed = [Cell("fails", "red"), *[None] * (len(columns) - 3)]
-            rows.append([shown, strategy.style.value, *failed, *[None] * len(_CHANGES)])
+            rows.append([*row, Cell("fails", "red"), *[None] * (len(columns) - 3 + len(changes))])
             continue
-        rows.append([shown, strategy.style.value, *spreads(outcome.plan), *_change_cells(outcome)])
-    return Table(columns=[*columns, *_CHANGES], rows=rows, title=comparison.title)
+        row += [*spreads(outcome.plan), *_change_cells(comparison, name, outcome)]
+        row += [Cell(f"{len(outcome.stopped):,}", "red" if outcome.stopped else "")] if has_unread else []
+        rows.append([*row, *([local[name]] if has_local else ())])
+    return Table(columns=[*columns, *changes], rows=rows, title=comparison.title)
 
 
 def plan_tables(comparison: Comparison) -> Iterator[Table]:
     """Yields a table for each strategy: which partitions each member gets, and which it gains and loses."""
-    lags, rates = lag_of(comparison), rate_of(comparison)
+    lags, rates = comparison.scenario.lags, comparison.scenario.rates
     has_before = any(any(outcome.before.values()) for outcome in comparison.outcomes.values())
-    columns = [Column("MEMBER"), Column("COUNT", align="right"), Column("SHARE", spare=True)]
-    columns += [Column("LAG", align="right")] if lags else []
-    columns += [Column("RATE", align="right")] if rates else []
+    racks = {each.member_id: each.rack for each in comparison.scenario.after.members}
+    has_racks = any(racks.values())
+    columns = [Column("MEMBER"), *([Column("RACK")] if has_racks else ())]
+    columns += [Column("COUNT", align="right"), Column("SHARE", spare=True)]
+    columns += [Column("LAG", align="right")] if lags is not None else []
+    columns += [Column("RATE", align="right")] if rates is not None else []
     columns += [Column("PARTITIONS"), *((Column("GAINS"), Column("LOSES")) if has_before else ())]
     most = max(
         (count_partitions(held) for outcome in comparison.outcomes.values() for held in outcome.plan.values()),
@@ -75,10 +90,10 @@ def plan_tables(comparison: Comparison) -> Iterator[Table]:
         for member_id in sorted(outcome.plan.keys() | outcome.before.keys(), key=comparison.label):
             held = outcome.plan.get(member_id)
             count = count_partitions(held or {})
-            row: list[Value] = [comparison.label(member_id), count if held is not None else Cell("gone", "dim", raw="")]
-            row += [_bar(count, most)]
-            row += [_lag_text(weight_of(held or {}, lags))] if lags else []
-            row += [rate_text(weight_of(held or {}, rates))] if rates else []
+            row: list[Value] = [comparison.label(member_id), *([racks.get(member_id)] if has_racks else ())]
+            row += [count if held is not None else Cell("gone", "dim", raw=""), _bar(count, most)]
+            row += [_lag_text(weight_of(held or {}, lags))] if lags is not None else []
+            row += [rate_text(weight_of(held or {}, rates))] if rates is not None else []
             row += [_partitions(list_partitions(held or {}))]
             if has_before:
                 row += [Cell(_partitions(gained.get(member_id, ())), "green")]
@@ -99,9 +114,11 @@ def plan_rows(comparison: Comparison) -> Table:
     return Table(columns=[Column(name) for name in columns], rows=rows)
 
 
-def _change_cells(outcome: Outcome) -> list[Value]:
+def _change_cells(comparison: Comparison, name: str, outcome: Outcome) -> list[Value]:
     if not any(outcome.before.values()):
         return [None, len(outcome.started), None, outcome.rebalances]
+    if name == comparison.present and not comparison.scenario.is_changed:
+        return [len(outcome.moved), len(outcome.started), None, None]  # nothing makes the group rebalance
     return [len(outcome.moved), len(outcome.started), len(outcome.paused), outcome.rebalances]
 
 

@@ -66,9 +66,13 @@ def leaders_table(leaders: Collection[LeaderOutcome]) -> Table:
         Column("NOT-AS-JAVA", align="right"),
         Column("DIFFERENCE"),
     )
+    rows = [_row(each) for each in leaders]
+    for row, previous in zip(rows[:0:-1], rows[-2::-1], strict=True):
+        if row[-1] == previous[-1]:
+            row[-1] = "the same"
     return Table(
         columns=columns,
-        rows=[_row(each) for each in leaders],
+        rows=rows,
         title="if the leader is another library; NOT-AS-JAVA counts partitions with another owner than by Java's plan",
     )
 
@@ -82,7 +86,7 @@ def _row(leader: LeaderOutcome) -> list[Value]:
     has_before = any(outcome.before.values())
     difference = strategy.difference
     if not strategy.is_exact:
-        difference += f" Its plan is one of several: certain are {strategy.guarantee}."
+        difference += f" Chance plays a part in it; all its plans share {strategy.guarantee}."
     return [
         *row,
         f"{balance.least:g}",
@@ -123,7 +127,7 @@ def refusals_table(strategies: Sequence[str]) -> Table:
     rows: list[list[Value]] = []
     for name, library in LIBRARIES.items():
         error = refusal(name, strategies)
-        answer = Cell("refuses", "red") if error else Cell("takes", "green")
+        answer = Cell("refuses", "red") if error else Cell("accepts", "green")
         rows.append([name, answer, error or library.mixes])
     return Table(
         columns=(Column("LIBRARY"), Column("ANSWER"), Column("WHY")),

@@ -34,6 +34,9 @@ def read_scenario_file(path: Path) -> Scenario:
     """Reads the file. Raises MalformedGroup and OSError."""
     try:
         return parse_scenario(yaml.safe_load(path.read_text(encoding="utf-8")))
+    except yaml.MarkedYAMLError as error:
+        where = f" in line {error.problem_mark.line + 1}" if error.problem_mark else ""
+        raise MalformedGroup(f"{path} is not YAML{where}: {error.problem}") from None
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise MalformedGroup(f"{path} is not YAML: {' '.join(str(error).split())}") from None
     except MalformedGroup as error:
@@ -44,7 +47,11 @@ def parse_scenario(document: Any) -> Scenario:
     """Parses what the YAML file has. Raises MalformedGroup."""
     fields = _mapping(document, "the file", {"topics", "members"})
     topics = _topics(_mapping(fields.get("topics"), "topics"))
+    if not topics.counts:
+        raise MalformedGroup("it describes no topics")
     members = _members(fields.get("members"), topics)
+    if not members:
+        raise MalformedGroup("it describes no members")
     owned = {each.member_id: each.owned for each in members}
     return Scenario.of(members, topics, owned if any(owned.values()) else None)
 
@@ -86,7 +93,7 @@ def _members(members: Any, topics: Topics) -> list[Subscriber]:
         return describe_members(_count(members, "members"), tuple(topics.counts))
     described = [_member(each, topics) for each in _list(members, "members")]
     if (repeated := repeated_id(described)) is not None:
-        raise MalformedGroup(f"two members have the id {repeated}")
+        raise MalformedGroup(f"two members have the id or the instance id {repeated}")
     _check_owners(described, topics)
     return described
 

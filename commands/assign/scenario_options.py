@@ -48,10 +48,12 @@ class ScenarioOptions:
         if self.file is not None:
             return read_scenario_file(self.file)
         names = tuple(self.topics)
+        if unknown := next((topic for each in self.members for topic in each.topics if topic not in self.topics), None):
+            raise click.UsageError(f"a member is subscribed to {unknown!r}, which no --topic describes")
         members = [replace(each, topics=each.topics or names) for each in self.members]
         members += describe_members(self.member_count or 0, names)
         if (repeated := repeated_id(members)) is not None:
-            raise click.UsageError(f"two members have the id {repeated!r}")
+            raise click.UsageError(f"two members have the id or the instance id {repeated!r}")
         return Scenario.of(members, Topics(counts=self.topics))
 
     def changed(self, scenario: Scenario) -> Scenario:
@@ -77,9 +79,14 @@ def scenario_options(command: Callable[..., Any]) -> Callable[..., Any]:
         mine = {each.name: others.pop(each.name) for each in fields(ScenarioOptions)}
         given = ScenarioOptions(**mine)
         is_described = bool(given.topics or given.members or given.member_count)
-        if (given.group is not None) + (given.file is not None) + is_described != 1:
+        ways = (given.group is not None) + (given.file is not None) + is_described
+        if not ways or given.group == "":
             raise click.UsageError(
                 "say which group: --group of a live cluster, --file, or --topic with --members or --member"
+            )
+        if ways > 1:
+            raise click.UsageError(
+                "give one group only: --group of a live cluster, --file, or --topic with --members or --member"
             )
         if is_described and not given.topics:
             raise click.UsageError("members need topics to share: --topic NAME:PARTITIONS")
@@ -95,11 +102,21 @@ def scenario_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _topics(_: click.Context, __: click.Parameter, texts: tuple[str, ...]) -> dict[str, int]:
-    return dict(parse_topic_count(text, ":") for text in texts)
+    return _parse_counts(texts, ":")
 
 
 def _partitions(_: click.Context, __: click.Parameter, texts: tuple[str, ...]) -> dict[str, int]:
-    return dict(parse_topic_count(text, "=") for text in texts)
+    return _parse_counts(texts, "=")
+
+
+def _parse_counts(texts: tuple[str, ...], mark: str) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for text in texts:
+        topic, count = parse_topic_count(text, mark)
+        if topic in counts:
+            raise click.BadParameter(f"topic {topic} is named twice")
+        counts[topic] = count
+    return counts
 
 
 def _members(_: click.Context, __: click.Parameter, texts: tuple[str, ...]) -> tuple[Subscriber, ...]:
@@ -122,8 +139,8 @@ def _member(text: str) -> Subscriber:
 
 
 def _racks(_: click.Context, __: click.Parameter, text: str | None) -> tuple[str, ...]:
-    racks = tuple(dict.fromkeys(rack.strip() for rack in (text or "").split(",") if rack.strip()))
-    if text is not None and not racks:
+    racks = () if text is None else tuple(dict.fromkeys(rack.strip() for rack in text.split(",")))
+    if text is not None and not all(racks):
         raise click.BadParameter("name the racks: a,b,c")
     return racks
 

@@ -11,8 +11,8 @@ MAX_PARTITIONS: Final = 10_000_000
 def parse_topic_count(text: str, mark: str) -> tuple[str, int]:
     """Parses TOPIC:PARTITIONS, or with another mark between both. Raises click.BadParameter."""
     name, _, count = text.rpartition(mark)
-    if not name or not count.isascii() or not count.isdecimal() or len(count) > 9 or int(count) > MAX_PARTITIONS:
+    if not name or not count.isascii() or not count.isdecimal() or not 0 < int(count[:9]) <= MAX_PARTITIONS:
         raise click.BadParameter(
-            f"{text!r} is not TOPIC{mark}PARTITIONS, such as orders{mark}12, with up to {MAX_PARTITIONS:,} partitions"
+            f"{text!r} is not TOPIC{mark}PARTITIONS, such as orders{mark}12, with 1 to {MAX_PARTITIONS:,} partitions"
         )
     return name, int(count)

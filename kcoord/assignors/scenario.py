@@ -14,6 +14,7 @@ from kcoord.assignors.comparison import Outcome, play
 from kcoord.assignors.plan import AssignorFailed, Partition, Subscriber, TopicPartitions, Topics, with_owned
 from kcoord.assignors.strategies import Assign, RebalanceStyle
 from kcoord.exceptions import InvalidInput
+from kcoord.java_hashing import string_order
 
 
 class UnlikelyScenario(InvalidInput, ValueError):
@@ -75,20 +76,27 @@ class Scenario:
 
 
 def repeated_id(members: Iterable[Subscriber]) -> str | None:
-    """Returns a member id that two members have, or None if each has its own."""
-    counts = Counter(each.member_id for each in members)
-    return next((member_id for member_id, count in counts.items() if count > 1), None)
+    """Returns a member id or an instance id that two members have, or None if each has its own."""
+    known = list(members)
+    for ids in ([each.member_id for each in known], [each.instance_id for each in known if each.instance_id]):
+        if repeated := next((each for each, count in Counter(ids).items() if count > 1), None):
+            return repeated
+    return None
 
 
 def add_members(scenario: Scenario, count: int) -> Scenario:
-    """Adds members that have the subscription that most members have; `new-1` and so on are their ids."""
+    """Adds members that have the subscription that most members have, or of equally frequent ones that of the first
+    member. Their ids sort behind all others, since some strategies depend on the order of ids: an id that a client gets
+    may sort elsewhere."""
     members = scenario.after.members
     if not members:
         raise UnlikelyScenario("the group has no members whose subscription new ones could have")
     ((topics, _),) = Counter(tuple(sorted(each.topics)) for each in members).most_common(1)
-    taken = {each.member_id for each in members}
-    names = [name for name in (f"new-{number}" for number in range(1, len(taken) + count + 1)) if name not in taken]
-    return _with_members(scenario, (*members, *(Subscriber(member_id=name, topics=topics) for name in names[:count])))
+    last = max((each.member_id for each in members), key=string_order)
+    prefix = "" if string_order(last) < string_order("new-") else f"{last}-"
+    digits = len(str(count))
+    added = [Subscriber(member_id=f"{prefix}new-{number:0{digits}}", topics=topics) for number in range(1, count + 1)]
+    return _with_members(scenario, (*members, *added))
 
 
 def remove_members(scenario: Scenario, names: Collection[str]) -> Scenario:
@@ -99,9 +107,11 @@ def remove_members(scenario: Scenario, names: Collection[str]) -> Scenario:
 
 
 def set_partitions(scenario: Scenario, counts: Mapping[str, int]) -> Scenario:
-    """Sets how many partitions topics have. They may only grow, as in Kafka; a topic may also be new."""
+    """Sets how many partitions topics have. They may only grow, as in Kafka."""
     topics = scenario.after.topics
     for topic, count in counts.items():
+        if topic not in topics.counts:
+            raise UnlikelyScenario(f"there is no topic {topic!r}; topics are {', '.join(topics.counts)}")
         if count < topics.counts.get(topic, 0):
             raise UnlikelyScenario(
                 f"topic {topic} has {topics.counts[topic]} partitions: Kafka cannot make it {count}, only more"

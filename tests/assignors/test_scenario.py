@@ -74,17 +74,18 @@ def test_without_a_what_if_a_described_group_starts_from_nothing() -> None:
     assert (len(result.started), result.moved, result.paused) == (4, frozenset(), frozenset())
 
 
-def test_new_members_have_the_subscription_that_most_have_and_ids_that_are_free() -> None:
+def test_new_members_have_the_subscription_that_most_have_and_ids_that_sort_last() -> None:
     members = [
-        Subscriber(member_id="new-1", topics=("a", "b")),
         Subscriber(member_id="x", topics=("b", "a")),
-        Subscriber(member_id="y", topics=("a",)),
+        Subscriber(member_id="y", topics=("a", "b")),
+        Subscriber(member_id="m", topics=("a",)),
     ]
     after = add_members(Scenario.of(members, Topics(counts={"a": 1, "b": 1})), 2).after.members
     assert [(each.member_id, sorted(each.topics)) for each in after[3:]] == [
-        ("new-2", ["a", "b"]),
-        ("new-3", ["a", "b"]),
+        ("y-new-1", ["a", "b"]),
+        ("y-new-2", ["a", "b"]),
     ]
+    assert add_members(scenario(2), 1).after.members[-1].member_id == "new-1"
 
 
 def test_a_member_is_found_by_its_instance_id_or_the_beginning_of_its_id() -> None:
@@ -99,6 +100,11 @@ def test_a_member_is_found_by_its_instance_id_or_the_beginning_of_its_id() -> No
         remove_members(given, ["app"])
     with pytest.raises(UnlikelyScenario, match="there is no member 'z'; members are app-1-uuid, app-2-uuid"):
         remove_members(given, ["z"])
+
+
+def test_a_topic_that_nobody_has_cannot_grow() -> None:
+    with pytest.raises(UnlikelyScenario, match="there is no topic 'u'; topics are t"):
+        set_partitions(scenario(), {"u": 6})
 
 
 def test_partitions_cannot_be_taken_from_a_topic() -> None:

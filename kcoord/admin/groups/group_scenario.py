@@ -74,7 +74,7 @@ def _subscribers(seen: GroupSnapshot) -> tuple[Subscriber, ...]:
     if group.members and group.type is GroupType.CLASSIC and group.protocol_type != "consumer":
         raise UnplannedGroup(f"{group.name} assigns no partitions: its protocol type is {group.protocol_type!r}")
     if not group.members:
-        raise UnplannedGroup(f"{group.name} is {group.state} and has no members: describe some by --member or --file")
+        raise UnplannedGroup(f"{group.name} is {group.state} and has no members whose subscriptions could be read")
     subscribers = subscribers_of(group.members)
     if subscribers is None:
         (unknown, *_) = [each.member_id for each in group.members if None in (each.subscription, each.assignment)]

@@ -49,7 +49,7 @@ def test_each_strategy_has_a_row_and_says_who_gets_what() -> None:
     done = compare(*TWO_TOPICS)
     assert done.exit_code == 0
     assert "a group of 3 members, 8 partitions\n" in done.stdout
-    assert "range: 2 to 4 partitions by member\n" in done.stdout
+    assert "range: 2 to 4 partitions per member\n" in done.stdout
     assert "member-1      4  ████████████████████████  a 0-1; b 0-1\n" in done.stdout
     rows = [line.split() for line in done.stdout.splitlines()[2:8]]
     assert [row[:4] for row in rows] == [
@@ -116,7 +116,7 @@ def test_a_file_describes_a_group_with_what_its_members_own(tmp_path: Path) -> N
         ("topics: {a: -1}", "the partitions of topic a: a number, not -1"),
         ("topics: [a]", "topics: names with values, not ['a']"),
         ("topics: {a: 1}\nmembers: [{topics: [a]}]", "a member has no id"),
-        ("topics: {a: 1}\nmembers: [{id: x}, {id: x}]", "two members have the id x"),
+        ("topics: {a: 1}\nmembers: [{id: x}, {id: x}]", "two members have the id or the instance id x"),
         ("topics: {a: 1}\nmembers: [{id: x, owns: {a: 1-0}}]", "x owns of a '1-0': write 0-5,7 or a list"),
         (
             "topics: {a: 1}\nmembers: [{id: x, rak: r1}]",
@@ -128,7 +128,9 @@ def test_a_file_describes_a_group_with_what_its_members_own(tmp_path: Path) -> N
         ("topics: {a: {partitions: 2, racks: x}}", "racks of a: a list, not 'x'"),
         ("topics: {a: 1}\nmembers: [{id: x, owns: {a: [1]}}]", "x owns a-1, which does not exist"),
         ("topics: {a: 1}\nmembers: [{id: x, owns: {a: 0}}, {id: y, owns: {a: 0}}]", "x and y both own a-0"),
-        ("a: [", "is not YAML"),
+        ("", "it describes no topics"),
+        ("topics: {a: 1}", "it describes no members"),
+        ("a: [", "is not YAML in line 1"),
     ],
 )
 def test_a_malformed_file_is_one_line(tmp_path: Path, text: str, message: str) -> None:
@@ -147,12 +149,19 @@ def test_a_malformed_file_is_one_line(tmp_path: Path, text: str, message: str) -
         (("--topic", "a:1"), "the partitions need members"),
         (("--members", "2"), "members need topics"),
         (("--topic", "a", "--members", "2"), "'a' is not TOPIC:PARTITIONS"),
-        (("--topic", "a:99999999999", "--members", "2"), "up to 10,000,000 partitions"),
+        (("--topic", "a:99999999999", "--members", "2"), "with 1 to 10,000,000 partitions"),
         (("--topic", "a:1", "--member", "@i"), "'@i' has no id"),
-        (("--topic", "a:1", "--member", "x", "--member", "x"), "two members have the id 'x'"),
+        (("--topic", "a:1", "--member", "x", "--member", "x"), "the id or the instance id 'x'"),
         (("--topic", "a:1", "--members", "1", "--replicas", "2"), "name the racks"),
         (("--topic", "a:1", "--members", "1", "--strategy", "best"), "'best' is not one of"),
-        (("--topic", "a:1", "--members", "1", "--group", "g"), "say which group"),
+        (("--topic", "a:1", "--members", "1", "--group", "g"), "give one group only"),
+        (("--group", ""), "say which group"),
+        (("--topic", "a:1", "--topic", "a:2", "--members", "1"), "topic a is named twice"),
+        (("--topic", "a:0", "--members", "1"), "with 1 to 10,000,000 partitions"),
+        (("--topic", "a:1", "--member", "x:b"), "a member is subscribed to 'b', which no --topic describes"),
+        (("--topic", "a:1", "--member", "x@i", "--member", "y@i"), "the instance id 'i'"),
+        (("--topic", "a:1", "--members", "1", "--racks", "a,,b"), "name the racks"),
+        (("--topic", "a:1", "--members", "1", "--client-strategies", ""), "'' is none of"),
     ],
 )
 def test_contradictory_options_are_a_usage_error(arguments: tuple[str, ...], message: str) -> None:
@@ -291,7 +300,7 @@ def test_a_live_group_is_shown_with_its_lag(live: LiveFixture) -> None:
 @pytest.mark.parametrize(
     ("group", "message"),
     [
-        ("asleep", "asleep is Empty and has no members: describe some by --member or --file"),
+        ("asleep", "asleep is Empty and has no members whose subscriptions could be read"),
         ("connect", "connect assigns no partitions: its protocol type is 'connect'"),
         ("nobody", "group nobody: GROUP_ID_NOT_FOUND"),
     ],
@@ -300,3 +309,24 @@ def test_a_group_that_cannot_be_compared_is_one_line(live: LiveFixture, group: s
     done = compare("--group", group, "-b", live.bootstrap)
     assert done.exit_code == 1
     assert message in f"{done.output} {done.exception}"
+
+
+def test_partitions_that_nobody_would_read_are_counted() -> None:
+    done = compare("--topic", "a:2", "--topic", "b:1", "--member", "x", "--member", "y:b", "--remove-member", "x")
+    assert "UNREAD" in done.stdout
+    assert "2 have no reader any more" in done.stdout
+
+
+def test_racks_show_how_many_partitions_are_read_in_the_own_rack() -> None:
+    lines = compare("--topic", "a:6", "--members", "3", "--racks", "x,y,z", "--replicas", "1").stdout.splitlines()
+    local = {line.split()[0]: line.split()[-1] for line in lines[2:8]}
+    assert local["range"] == "6"
+    assert local["uniform"] == "2"
+
+
+def test_the_present_strategy_of_a_live_group_costs_nothing_without_a_what_if(live: LiveFixture) -> None:
+    shown = compare("--group", "shop", "-b", live.bootstrap, "--no-plans").stdout
+    now = next(line.split() for line in shown.splitlines() if line.startswith("now ("))
+    assert now[1] == "(range)"
+    row = next(line.split() for line in shown.splitlines() if line.startswith("range "))
+    assert row[-2:] == ["-", "-"]
