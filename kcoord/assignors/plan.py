@@ -1,6 +1,6 @@
 """The types of the assignors: subscribers, partitions by topic, plans."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias
 from uuid import UUID
@@ -12,6 +12,8 @@ Partition: TypeAlias = tuple[str, int]
 TopicPartitions: TypeAlias = Mapping[str, Sequence[int]]  # by topic, as the consumer protocol has them on the wire
 MemberPlan: TypeAlias = dict[str, Sequence[int]]  # by topic; topics without partitions are left out
 Plan: TypeAlias = dict[str, MemberPlan]  # by member id; members without partitions are included
+
+NO_GENERATION: Final = -1
 
 
 class AssignorFailed(InvalidInput):
@@ -45,6 +47,11 @@ class Subscriber:
     field_generation: int | None = None
     rack: str | None = None
 
+    @property
+    def known_generation(self) -> int:
+        """The generation, or -1 if the member does not send it."""
+        return NO_GENERATION if self.generation is None else self.generation
+
 
 _PRESENT_GENERATION: Final = 1
 
@@ -60,13 +67,16 @@ def distinct(subscribers: Iterable[Subscriber]) -> list[Subscriber]:
     return list({each.member_id: each for each in subscribers}.values())
 
 
-def in_member_order(subscribers: Iterable[Subscriber]) -> list[Subscriber]:
-    """Returns the subscribers as Kafka sorts members: static ones by instance id, then the others by member id."""
-    return sorted(subscribers, key=_member_order)
+def in_member_order(
+    subscribers: Iterable[Subscriber], *, order: Callable[[str], bytes] = string_order
+) -> list[Subscriber]:
+    """Returns the subscribers as Kafka sorts members: static ones by instance id, then the others by member id. `order`
+    is the order of ids."""
 
+    def rank(each: Subscriber) -> tuple[bool, bytes]:
+        return each.instance_id is None, order(each.member_id if each.instance_id is None else each.instance_id)
 
-def _member_order(each: Subscriber) -> tuple[bool, bytes]:
-    return each.instance_id is None, string_order(each.member_id if each.instance_id is None else each.instance_id)
+    return sorted(subscribers, key=rank)
 
 
 def subscriptions_of(subscribers: Iterable[Subscriber]) -> dict[tuple[str, ...], list[int]]:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
-from kcoord.assignors.plan import Subscriber, Topics
+from kcoord.assignors.plan import Subscriber, Topics, subscribed_counts, subscriptions_of
 
 Item = TypeVar("Item")
 
@@ -17,8 +17,7 @@ def byte_order(text: str) -> bytes:
 def known_counts(subscribers: Iterable[Subscriber], topics: Topics) -> dict[str, int]:
     """Returns the number of partitions of each subscribed topic that has any, in the order in which members name
     them."""
-    named = dict.fromkeys(topic for each in subscribers for topic in each.topics)
-    return {topic: topics.counts[topic] for topic in named if topics.counts.get(topic, 0) > 0}
+    return subscribed_counts(subscriptions_of(subscribers), topics)
 
 
 def merge_sort(items: Sequence[Item], is_before_or_equal: Callable[[Item, Item], bool]) -> list[Item]:

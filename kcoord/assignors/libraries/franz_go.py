@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable
 from kcoord.assignors.libraries.byte_order import byte_order, known_counts
 from kcoord.assignors.libraries.circle import cut_range, deal_in_circle
 from kcoord.assignors.plan import Plan, Subscriber, Topics, distinct
+from kcoord.assignors.plan import in_member_order as in_order
 
 
 def assign_range(subscribers: Collection[Subscriber], topics: Topics) -> Plan:
@@ -33,8 +34,4 @@ def assign_round_robin(subscribers: Collection[Subscriber], topics: Topics) -> P
 
 def in_member_order(subscribers: Iterable[Subscriber]) -> list[Subscriber]:
     """Returns the subscribers as franz-go sorts members: static ones by instance id, then the others by member id."""
-    return sorted(distinct(subscribers), key=_member_order)
-
-
-def _member_order(each: Subscriber) -> tuple[bool, bytes]:
-    return each.instance_id is None, byte_order(each.member_id if each.instance_id is None else each.instance_id)
+    return in_order(distinct(subscribers), order=byte_order)

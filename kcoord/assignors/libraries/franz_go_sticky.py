@@ -8,12 +8,12 @@ sizes of the shares and the number of moves are franz-go's, but not which partit
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import Final
 
 from kcoord.assignors.libraries.byte_order import byte_order, known_counts
 from kcoord.assignors.libraries.cheapest_plan import Row, cheapest_shares
 from kcoord.assignors.libraries.franz_go import in_member_order
 from kcoord.assignors.plan import (
+    NO_GENERATION,
     Partition,
     Plan,
     Subscriber,
@@ -23,8 +23,6 @@ from kcoord.assignors.plan import (
     subscribers_by_topic,
     subscriptions_of,
 )
-
-_UNKNOWN: Final = -1
 
 
 def assign_sticky(subscribers: Collection[Subscriber], topics: Topics) -> Plan:
@@ -50,7 +48,7 @@ def assign_cooperative(subscribers: Collection[Subscriber], topics: Topics) -> P
     revoked = {each for member_id, claimed in claims.items() for each in claimed - planned[member_id]}
     plan: Plan = {}
     for each in members:
-        current = {one for one in claims[each.member_id] if _known_generation(each) >= newest[one]}
+        current = {one for one in claims[each.member_id] if each.known_generation >= newest[one]}
         plan[each.member_id] = group_by_topic(sorted(planned[each.member_id] - (revoked - current)))
     return plan
 
@@ -59,17 +57,13 @@ def _newest_claims(members: Sequence[Subscriber]) -> dict[Partition, int]:
     newest: dict[Partition, int] = {}
     for each in members:
         for partition in list_partitions(each.owned):
-            newest[partition] = max(newest.get(partition, _UNKNOWN), _known_generation(each))
+            newest[partition] = max(newest.get(partition, NO_GENERATION), each.known_generation)
     return newest
-
-
-def _known_generation(each: Subscriber) -> int:
-    return _UNKNOWN if each.generation is None else each.generation
 
 
 def _generation(each: Subscriber) -> int:
     """Returns the generation of a claim in user data. An unknown one is as good as the first one."""
-    return max(_known_generation(each), 0)
+    return max(each.known_generation, 0)
 
 
 def _resolve_claims(members: Sequence[Subscriber], counts: Mapping[str, int]) -> dict[Partition, int]:

@@ -14,7 +14,7 @@ from itertools import cycle, groupby
 
 from kcoord.assignors.libraries.byte_order import byte_order, known_counts
 from kcoord.assignors.libraries.circle import cut_range
-from kcoord.assignors.libraries.original_sticky import Claimed, OriginalSticky
+from kcoord.assignors.libraries.original_sticky import Claimed, OriginalSticky, newest_claims
 from kcoord.assignors.plan import (
     AssignorFailed,
     Partition,
@@ -89,18 +89,12 @@ def _resolve_claims(members: Sequence[Subscriber]) -> Claimed:
     one counts, and of generation 0 the last one."""
     claims: dict[Partition, dict[int, str]] = {}
     for each in members:
-        generation = -1 if each.generation is None else each.generation
+        generation = each.known_generation
         for partition in list_partitions(each.owned):
             by_generation = claims.setdefault(partition, {})
             if not generation or generation not in by_generation:
                 by_generation[generation] = each.member_id
-    claimed = Claimed(held={each.member_id: {} for each in members})
-    for partition, by_generation in claims.items():
-        newest, *older = sorted(by_generation, reverse=True)
-        claimed.held[by_generation[newest]][partition] = None
-        if older:
-            claimed.former_owners[partition] = by_generation[older[0]]
-    return claimed
+    return newest_claims(members, claims)
 
 
 class _Sticky(OriginalSticky):

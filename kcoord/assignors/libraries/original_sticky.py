@@ -32,6 +32,18 @@ class Claimed:
     former_owners: dict[Partition, str] = field(default_factory=dict)
 
 
+def newest_claims(members: Iterable[Subscriber], claims: Mapping[Partition, Mapping[int, str]]) -> Claimed:
+    """Returns what members own if each partition belongs to the newest of its claims, which are member ids by
+    generation."""
+    claimed = Claimed(held={each.member_id: {} for each in members})
+    for partition, by_generation in claims.items():
+        newest, *older = sorted(by_generation, reverse=True)
+        claimed.held[by_generation[newest]][partition] = None
+        if older:
+            claimed.former_owners[partition] = by_generation[older[0]]
+    return claimed
+
+
 class Movements:
     """Which partitions have moved between which members. A partition that would move where another one of its topic
     came from stays, and that one goes back."""

@@ -12,7 +12,7 @@ from collections.abc import Collection, Sequence
 
 from kcoord.assignors.libraries.byte_order import byte_order, known_counts
 from kcoord.assignors.libraries.circle import cut_range, deal_in_circle
-from kcoord.assignors.libraries.original_sticky import Claimed, OriginalSticky
+from kcoord.assignors.libraries.original_sticky import Claimed, OriginalSticky, newest_claims
 from kcoord.assignors.plan import (
     AssignorFailed,
     Partition,
@@ -77,19 +77,12 @@ def _resolve_claims(members: Sequence[Subscriber]) -> Claimed:
     first one. A claim without a generation counts as the oldest, and replaces others such."""
     claims: dict[Partition, dict[int, str]] = {}
     for each in members:
+        generation = each.known_generation
         for partition in list_partitions(each.owned):
             by_generation = claims.setdefault(partition, {})
-            if each.generation is None:
-                by_generation[-1] = each.member_id
-            else:
-                by_generation.setdefault(each.generation, each.member_id)
-    claimed = Claimed(held={each.member_id: {} for each in members})
-    for partition, by_generation in claims.items():
-        newest, *older = sorted(by_generation, reverse=True)
-        claimed.held[by_generation[newest]][partition] = None
-        if older:
-            claimed.former_owners[partition] = by_generation[older[0]]
-    return claimed
+            if each.generation is None or generation not in by_generation:
+                by_generation[generation] = each.member_id
+    return newest_claims(members, claims)
 
 
 class _Sticky(OriginalSticky):

@@ -7,14 +7,12 @@ same generation, neither has.
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
-from kcoord.assignors.plan import Partition, Subscriber, TopicPartitions
+from kcoord.assignors.plan import NO_GENERATION, Partition, Subscriber, TopicPartitions
 from kcoord.java_hashing import string_map_order
 
 Owned: TypeAlias = dict[str, Sequence[int]]  # by topic
-
-NO_GENERATION: Final = -1
 
 
 @dataclass(slots=True, kw_only=True)
@@ -48,7 +46,7 @@ def resolve_claims(
         owned=owned,
         partitions={topic: set(numbers) for topic, numbers in listed.items()},
         same_topics=_are_same(subscriptions),
-        max_generation=max([NO_GENERATION, *(_generation(each) for each in members)]),
+        max_generation=max([NO_GENERATION, *(each.known_generation for each in members)]),
     )
     if any(len(claims.partitions[topic]) < len(numbers) for topic, numbers in listed.items()):
         _resolve_conflicts(members, claims)
@@ -60,10 +58,6 @@ def _existing(owned: TopicPartitions, topics: Mapping[str, int]) -> Owned:
     if owned.keys() <= topics.keys() and all(owned.values()):
         return dict(owned)
     return {topic: numbers for topic, numbers in owned.items() if numbers and topic in topics}
-
-
-def _generation(each: Subscriber) -> int:
-    return NO_GENERATION if each.generation is None else each.generation
 
 
 def _are_same(subscriptions: Mapping[tuple[str, ...], Sequence[int]]) -> bool:
@@ -101,7 +95,7 @@ def _resolve_conflicts(members: Sequence[Subscriber], claims: Claims) -> None:
         claimed = claims.owned[each.member_id]
         held: dict[str, list[int]] = {topic: [] for topic in claimed}
         resolved[each.member_id] = held
-        generation = _generation(each)
+        generation = each.known_generation
         for topic, partitions in claimed.items():
             for number in partitions:
                 partition = topic, number

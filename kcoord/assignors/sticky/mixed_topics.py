@@ -17,7 +17,7 @@ from functools import cmp_to_key
 from typing import Final, TypeAlias
 
 from kcoord.assignors.plan import AssignorFailed, Partition, Plan, Subscriber
-from kcoord.assignors.sticky.claims import NO_GENERATION, Claims
+from kcoord.assignors.sticky.claims import Claims
 from kcoord.assignors.sticky.racks import StickyRacks
 from kcoord.java_hashing import HashedSet, string_hash, string_order
 
@@ -52,7 +52,7 @@ def _former_owners(members: Iterable[Subscriber], max_generation: int) -> dict[P
     """Returns the owners of partitions by claims of older generations: of several the newest."""
     former: dict[Partition, tuple[int, str]] = {}
     for each in members:
-        generation = NO_GENERATION if each.generation is None else each.generation
+        generation = each.known_generation
         if generation >= max_generation:
             continue
         for topic, numbers in each.owned.items():
