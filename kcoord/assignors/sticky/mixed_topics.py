@@ -38,7 +38,7 @@ def assign_mixed_topics(
     shares.assign(unassigned)
 
     movable = shares.fix_members()
-    before = shares.snapshot()
+    before = shares.copy_assignment()
     balancing = _Balancing(shares, former_owners)
     if not revokes:
         balancing.run([each for each in unassigned if each[0] in movable])
@@ -64,8 +64,8 @@ def _former_owners(members: Iterable[Subscriber], max_generation: int) -> dict[P
 
 
 @dataclass(frozen=True, slots=True)
-class _Snapshot:
-    """The assignment before partitions were moved."""
+class _AssignmentCopy:
+    """A copy of the assignment, made before partitions were moved."""
 
     held: dict[str, Counter[Partition]]
     sizes: dict[str, int]
@@ -203,14 +203,14 @@ class _Shares:
         self.sizes[owner] -= 1
         self._give(partition, member_id)
 
-    def snapshot(self) -> _Snapshot:
+    def copy_assignment(self) -> _AssignmentCopy:
         """Returns a copy of the assignment, to restore it."""
         held = {member_id: Counter(partitions) for member_id, partitions in self._held.items()}
-        return _Snapshot(held, dict(self.sizes), dict(self.owner_of), self.imbalance())
+        return _AssignmentCopy(held, dict(self.sizes), dict(self.owner_of), self.imbalance())
 
-    def restore(self, snapshot: _Snapshot) -> None:
-        """Undoes all changes since the snapshot."""
-        self._held, self.sizes, self.owner_of = snapshot.held, snapshot.sizes, snapshot.owner_of
+    def restore(self, copy: _AssignmentCopy) -> None:
+        """Undoes all changes since the copy was made."""
+        self._held, self.sizes, self.owner_of = copy.held, copy.sizes, copy.owner_of
 
     def imbalance(self) -> int:
         """Returns the sum of the differences between any two members that are not fixed."""
