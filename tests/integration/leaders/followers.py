@@ -22,8 +22,9 @@ from kcoord.protocol.consumer_protocol import (
 
 LONG: Final = timedelta(minutes=3)
 MOST: Final = 7
-PATIENCE: Final = 30.0
+TIMEOUT: Final = 30.0
 POLL: Final = 0.5
+PAUSE: Final = 0.01
 
 
 class LeaderGone(Exception):
@@ -100,7 +101,7 @@ class Follower:
         return self._generation
 
     def _receive(self, api_key: int, version: int, is_led: Callable[[], bool]) -> Any:
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + TIMEOUT
         while True:
             try:
                 return self._client.receive(api_key, version)
@@ -164,9 +165,7 @@ class Followers:
         new = self._members[len(stay) :]
         # The rebalance cannot complete before those that stay have joined, so that the new ones are in it.
         self._start_joins(new, has_same_topics=has_same_topics)
-        while len(self._described().members) < 1 + len(self._members):
-            if not self._is_led():
-                raise LeaderGone
+        self._wait_until_all_have_joined()
         self._start_joins(stay, has_same_topics=has_same_topics)
         for each in self._members:
             each.end_join(self._is_led)
@@ -179,6 +178,14 @@ class Followers:
         for each in self._members:
             each.hang_up()
         self._admin.close()
+
+    def _wait_until_all_have_joined(self) -> None:
+        deadline = time.monotonic() + TIMEOUT
+        while len(self._described().members) < 1 + len(self._members):
+            if not self._is_led():
+                raise LeaderGone
+            assert time.monotonic() < deadline, "not all new members have joined"
+            time.sleep(PAUSE)
 
     def _described(self) -> Any:
         (group,) = self._admin.ask(ApiKey.DESCRIBE_GROUPS, 5, groups=[self._group]).groups

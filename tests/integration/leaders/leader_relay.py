@@ -50,6 +50,8 @@ class LeaderRelay:
         self._joined: dict[int, Any] = {}
         self._lock = threading.Lock()
         self._sockets: list[socket.socket] = []
+        self.error: Exception | None = None
+        """What ended a connection, other than its client or broker."""
         threading.Thread(target=self._accept, daemon=True).start()
 
     @property
@@ -60,10 +62,11 @@ class LeaderRelay:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        _hang_up(self._listener, *self._sockets)
         for each in (self._listener, *self._sockets):
-            with suppress(OSError):
-                each.shutdown(socket.SHUT_RDWR)
             each.close()
+        if self.error:
+            raise self.error
 
     def _accept(self) -> None:
         with suppress(OSError):
@@ -79,7 +82,17 @@ class LeaderRelay:
                     (broker, client, lambda frame, asked=asked: self._response(frame, asked)),
                 ]
                 for way in ways:
-                    threading.Thread(target=_pump, args=way, daemon=True).start()
+                    threading.Thread(target=self._pump, args=way, daemon=True).start()
+
+    def _pump(self, source: socket.socket, target: socket.socket, observe: Callable[[bytes], bytes]) -> None:
+        try:
+            _pass_on(source, target, observe)
+        except OSError:
+            pass
+        except Exception as error:
+            self.error = error
+        finally:
+            _hang_up(source, target)
 
     def _request(self, frame: bytes, asked: dict[int, tuple[int, int]]) -> bytes:
         api_key, api_version, correlation_id = struct.unpack_from(">hhi", frame)
@@ -128,11 +141,16 @@ def _led(joined: Any, assignments: Mapping[str, bytes] | None) -> Led:
     return Led(generation=joined.generation_id, strategy=joined.protocol_name, members=members, assignments=assignments)
 
 
-def _pump(source: socket.socket, target: socket.socket, observe: Callable[[bytes], bytes]) -> None:
+def _pass_on(source: socket.socket, target: socket.socket, observe: Callable[[bytes], bytes]) -> None:
     splitter = FrameSplitter(MAX_FRAME_BYTES)
-    with suppress(OSError):
-        while chunk := source.recv(1 << 16):
-            for frame in splitter.feed(chunk):
-                target.sendall(framed([observe(bytes(frame))]))
-    with suppress(OSError):
-        target.shutdown(socket.SHUT_RDWR)
+    while chunk := source.recv(1 << 16):
+        for frame in splitter.feed(chunk):
+            target.sendall(framed([observe(bytes(frame))]))
+        if splitter.error:
+            raise splitter.error
+
+
+def _hang_up(*sockets: socket.socket) -> None:
+    for each in sockets:
+        with suppress(OSError):
+            each.shutdown(socket.SHUT_RDWR)
