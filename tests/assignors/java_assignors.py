@@ -51,7 +51,9 @@ class JavaAssignors:
         assert self._process.stdout
         self._process.stdin.write(json.dumps(question).encode() + b"\n")
         self._process.stdin.flush()
-        return json.loads(self._process.stdout.readline())
+        line = self._process.stdout.readline()
+        assert line, f"the JVM has ended with exit code {self._process.wait()}"
+        return json.loads(line)
 
 
 @contextmanager
@@ -59,9 +61,10 @@ def java_assignors() -> Iterator[JavaAssignors]:
     with temporary_folder() as folder:
         command = kafka_jvm().command(str(SOURCE), temp_folder=Path(folder), log_level="off")
         with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
-            yield JavaAssignors(process)
-            assert process.stdin
-            process.stdin.close()
+            try:
+                yield JavaAssignors(process)
+            finally:
+                process.kill()
 
 
 def _question(case: Case) -> dict[str, Any]:

@@ -52,7 +52,9 @@ class AskedLibrary:
         assert self._process.stdout
         self._process.stdin.write(json.dumps(question).encode() + b"\n")
         self._process.stdin.flush()
-        return json.loads(self._process.stdout.readline())
+        line = self._process.stdout.readline()
+        assert line, f"the program has ended with exit code {self._process.wait()}"
+        return json.loads(line)
 
 
 @contextmanager
@@ -73,8 +75,7 @@ def kafka_python(hash_seed: int) -> Iterator[AskedLibrary]:
 def _started(command: Sequence[str], **environment: str) -> Iterator[AskedLibrary]:
     environ = {**os.environ, **environment}
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=ROOT, env=environ) as process:
-        yield AskedLibrary(process)
-        assert process.stdin
-        process.stdin.close()
-        if command[0] == sys.executable:
-            process.kill()  # kafka-python's consumers have threads that go on.
+        try:
+            yield AskedLibrary(process)
+        finally:
+            process.kill()  # kafka-python's consumers have threads that go on when there are no more questions.
