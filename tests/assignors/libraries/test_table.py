@@ -5,7 +5,6 @@ from confluent_kafka import Consumer, KafkaException
 
 from kcoord.assignors.libraries.table import LIBRARIES, refusal
 from kcoord.assignors.plan import AssignorFailed, Plan, Subscriber, Topics, list_partitions
-from kcoord.assignors.strategies import STRATEGIES
 from kcoord.protocol.consumer_protocol import OwnedPartitions, Subscription, write_sticky_user_data, write_subscription
 
 
@@ -29,16 +28,6 @@ def test_librdkafka_refuses_lists_as_the_table_says(strategies: list[str]) -> No
     except KafkaException as refused:
         error = refused.args[0].str()
     assert refusal("librdkafka", strategies) == error
-
-
-def test_java_and_franz_go_refuse_no_list() -> None:
-    for library in ("java", "franz-go"):
-        assert refusal(library, list(LIBRARIES[library].strategies)) is None
-
-
-def test_javas_strategies_are_those_of_kafkas_assignors() -> None:
-    for name, strategy in LIBRARIES["java"].strategies.items():
-        assert strategy.assign is STRATEGIES[name].assign
 
 
 def test_librdkafka_sorts_a_static_member_among_the_others() -> None:
