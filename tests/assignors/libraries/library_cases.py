@@ -1,7 +1,9 @@
-"""Seeded cases for the libraries: those of Kafka's own assignors, as a library's leader reads them."""
+"""Seeded cases for the libraries: those of Kafka's own assignors, as a library's leader reads them. And what counts as
+the same plan."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from enum import StrEnum
 from typing import TypeAlias
 
 from kcoord.assignors.libraries.table import LIBRARIES, LibraryStrategy
@@ -10,6 +12,15 @@ from kcoord.protocol.consumer_protocol import write_subscription
 from tests.assignors.cases import Case, make_case
 
 Sets: TypeAlias = dict[str, dict[str, set[int]]]
+
+
+class Verdict(StrEnum):
+    """What comes out when our plan is compared with those of a library."""
+
+    SAME = "the same plan, or none by both"
+    AS_GOOD = "another plan that is as good, as the table of libraries says"
+    NOT_COMPARED = "another plan, where the table of libraries promises nothing"
+    OTHER = "another plan"
 
 
 def make_library_case(library: str, strategy: str, seed: int) -> Case:
@@ -85,6 +96,40 @@ def is_claimed_twice(members: Sequence[Subscriber]) -> bool:
     return len(set(claims)) < len(claims)
 
 
-def has_same_topics(case: Case) -> bool:
+def has_same_topics(members: Sequence[Subscriber]) -> bool:
     """Whether all members are subscribed to the same topics."""
-    return len({frozenset(each.subscription.topics) for each in case.members}) < 2
+    return len({frozenset(each.topics) for each in members}) < 2
+
+
+def compare(
+    library: str, strategy: str, members: Sequence[Subscriber], ours: Sets | str, theirs: Sequence[Sets] | str
+) -> Verdict:
+    """Compares our plan with the plans that the library has made of the same group; a text says why there is none."""
+    if isinstance(theirs, str) or isinstance(ours, str):
+        return Verdict.SAME if isinstance(theirs, str) and isinstance(ours, str) else Verdict.OTHER
+    if ours in theirs:
+        return Verdict.SAME
+    if LIBRARIES[library].strategies[strategy].is_exact:
+        return Verdict.OTHER
+    if not _is_promised(library, strategy, members):
+        return Verdict.NOT_COMPARED
+    measured = _measures(strategy, ours, members)
+    is_as_good = library != "kafka-python" and all(_measures(strategy, each, members) == measured for each in theirs)
+    return Verdict.AS_GOOD if is_as_good else Verdict.OTHER
+
+
+def _is_promised(library: str, strategy: str, members: Sequence[Subscriber]) -> bool:
+    """Whether all plans of the library have something in common."""
+    if is_claimed_twice(members):
+        return False
+    if library == "franz-go":
+        is_unsure = any(each.owned and each.generation is None for each in members)
+        return strategy != "cooperative-sticky" or not is_unsure
+    return has_same_topics(members)
+
+
+def _measures(strategy: str, plan: Sets, members: Sequence[Subscriber]) -> tuple[list[int], int]:
+    """Returns the sizes of the shares, and how many partitions stay where they are; of a cooperative plan the sum of
+    the sizes, as which share lacks what others give up first differs from plan to plan."""
+    shares = sizes(plan)
+    return [sum(shares)] if strategy == "cooperative-sticky" else shares, count_retained(plan, members)
