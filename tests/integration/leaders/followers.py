@@ -150,12 +150,14 @@ class Followers:
         self._rng = random.Random(f"{strategy} {seed}")
         self._mixed, self._prefixes, self._is_led = mixed, prefixes, is_led
         self._members: list[Follower] = []
+        self._has_false_claims = False
         self._admin = Client(*self._endpoint)
 
     def play_round(self) -> None:
         """Changes the group, and takes part in the rebalance."""
         rng = self._rng
         has_same_topics = rng.random() >= self._mixed
+        self._has_false_claims = rng.random() < 0.2
         for each in [each for each in self._members[1:] if rng.random() < 0.2]:
             self._members.remove(each)
             each.leave()
@@ -199,10 +201,11 @@ class Followers:
             self._join(each, topics or [rng.choice(list(self._topics))])
 
     def _join(self, each: Follower, topics: Sequence[str]) -> None:
-        """Joins with what the member has, or with other claims."""
+        """Joins with what the member has, or in some rounds with other claims. These rounds are few, as the plans of a
+        group in which two members claim the same partition need not have anything in common."""
         rng = self._rng
         owned, generation = each.owned, each.generation
-        if rng.random() < 0.15:
+        if self._has_false_claims and rng.random() < 0.4:
             owned = {
                 topic: sorted(rng.sample(range(count), rng.randint(1, count)))
                 for topic, count in self._topics.items()
