@@ -4,16 +4,16 @@ import json
 import subprocess
 from base64 import b64decode, b64encode
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from kcoord.protocol.uuids import format_uuid
 from kcoord.testing.jars import kafka_jvm
 from kcoord.testing.process import temporary_folder
 from tests.assignors.cases import Case
 
-SOURCE = Path(__file__).parent / "java" / "JavaAssignors.java"
+SOURCE: Final = Path(__file__).parent / "java" / "JavaAssignors.java"
 
 
 class JavaAssignors:
@@ -49,8 +49,9 @@ class JavaAssignors:
     def _ask(self, question: dict[str, Any]) -> Any:
         assert self._process.stdin
         assert self._process.stdout
-        self._process.stdin.write(json.dumps(question).encode() + b"\n")
-        self._process.stdin.flush()
+        with suppress(BrokenPipeError):
+            self._process.stdin.write(json.dumps(question).encode() + b"\n")
+            self._process.stdin.flush()
         line = self._process.stdout.readline()
         assert line, f"the JVM has ended with exit code {self._process.wait()}"
         return json.loads(line)
@@ -65,6 +66,9 @@ def java_assignors() -> Iterator[JavaAssignors]:
                 yield JavaAssignors(process)
             finally:
                 process.kill()
+                assert process.stdin
+                with suppress(BrokenPipeError):
+                    process.stdin.close()  # which tries again to write what the JVM has not read.
 
 
 def _question(case: Case) -> dict[str, Any]:

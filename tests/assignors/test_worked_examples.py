@@ -4,7 +4,7 @@ import re
 import shlex
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 from click.testing import CliRunner
@@ -13,7 +13,7 @@ from kcoord.assignors.plan import Plan, Subscriber, Topics, list_partitions
 from kcoord.assignors.scenario import Scenario, add_members
 from kcoord.assignors.strategies import STRATEGIES
 
-DOCS = Path(__file__).parent.parent.parent / "docs"
+DOCS: Final = Path(__file__).parent.parent.parent / "docs"
 cli: Any = import_module("kcoord.commands.main").cli  # by name: mypy sees the folder, commands/
 
 

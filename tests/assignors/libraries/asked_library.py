@@ -6,15 +6,15 @@ import subprocess
 import sys
 from base64 import b64encode
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from tests.assignors.cases import Case
 from tests.assignors.libraries.library_cases import Sets, subscription_bytes
 from tests.clients.programs import ROOT, build_go
 
-HERE = Path(__file__).parent
+HERE: Final = Path(__file__).parent
 
 
 class AskedLibrary:
@@ -50,8 +50,9 @@ class AskedLibrary:
     def _ask(self, question: dict[str, Any]) -> Any:
         assert self._process.stdin
         assert self._process.stdout
-        self._process.stdin.write(json.dumps(question).encode() + b"\n")
-        self._process.stdin.flush()
+        with suppress(BrokenPipeError):
+            self._process.stdin.write(json.dumps(question).encode() + b"\n")
+            self._process.stdin.flush()
         line = self._process.stdout.readline()
         assert line, f"the program has ended with exit code {self._process.wait()}"
         return json.loads(line)
@@ -79,3 +80,6 @@ def _started(command: Sequence[str], **environment: str) -> Iterator[AskedLibrar
             yield AskedLibrary(process)
         finally:
             process.kill()  # kafka-python's consumers have threads that go on when there are no more questions.
+            assert process.stdin
+            with suppress(BrokenPipeError):
+                process.stdin.close()  # which tries again to write what the program has not read.

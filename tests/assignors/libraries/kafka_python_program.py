@@ -8,7 +8,7 @@ import logging
 import sys
 from base64 import b64decode
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Final
 
 from kafka import KafkaConsumer
 from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
@@ -17,7 +17,7 @@ from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
 from kafka.protocol.consumer.metadata import ConsumerProtocolSubscription
 
-ASSIGNORS = {
+ASSIGNORS: Final = {
     "range": RangePartitionAssignor,
     "roundrobin": RoundRobinPartitionAssignor,
     "sticky": StickyPartitionAssignor,

@@ -32,8 +32,8 @@ CASES: Final = [
     (client, strategy) for client, library in PROGRAMS.items() for strategy in LIBRARIES[library].strategies
 ]
 COMPARED: Final = {("franz-go", "cooperative-sticky"): 0.5}
-"""The share of rebalances in which the client's plan must have been compared with ours, if not 0.8. Where partitions are
-withheld until others give them up, two members claim the same one more often; three of four plans were compared."""
+"""The share of rebalances in which the client's plan must have been compared with ours, if not 0.8. Where partitions
+are withheld until others give them up, two members claim the same one more often; three of four plans were compared."""
 MIXED: Final = {("kafka-python", "roundrobin"): 0.05}
 """How often members are subscribed to different topics, if not every second time: kafka-python's round robin fails
 then, and a leader has to start again."""
