@@ -8,6 +8,7 @@ setting of the broker, and in no record.
 """
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
@@ -107,9 +108,16 @@ class _Group:
         )
 
     def _strategy(self) -> str:
-        """Returns the strategy that members have asked for, by its name here; the broker's default if none has."""
-        asked = {str(value["serverAssignor"]) for value in self._members.values() if value.get("serverAssignor")}
-        name = min(asked, default=_STRATEGY)
+        """Returns the strategy that most members request, by its name here; the broker's default if none requests one.
+
+        Between two with equally many, Kafka takes the one that its hash table has first (ConsumerGroup's
+        preferredServerAssignor). That depends on all requests since the broker loaded the group, so it is in no record:
+        the default counts as the first, which is the likelier one.
+        """
+        requests = Counter(
+            str(value["serverAssignor"]) for value in self._members.values() if value.get("serverAssignor")
+        )
+        name = min(requests, key=lambda each: (-requests[each], each != _STRATEGY, each), default=_STRATEGY)
         named = _RANGE if name == "range" else name
         return named if named in STRATEGIES else name
 

@@ -76,6 +76,24 @@ def test_without_an_assignor_of_its_members_the_default_one_plans() -> None:
     assert [each.protocol for each in generations(log)] == ["uniform"]
 
 
+@pytest.mark.parametrize(
+    ("requested", "planned_by"),
+    [
+        (["uniform", "range", "uniform"], "uniform"),
+        (["range", "range", "uniform"], "server-range"),
+        (["range", None, None], "server-range"),  # who requests none has no vote
+        (["range", "uniform"], "uniform"),  # equally many
+        (["range", "com.example.Other", "com.example.Other"], "com.example.Other"),
+    ],
+)
+def test_the_assignor_that_most_members_request_plans(requested: list[str | None], planned_by: str) -> None:
+    log, group = log_and_group()
+    for number, assignor in enumerate(requested):
+        group.joins(1, f"m{number}", serverAssignor=assignor)
+    group.planned(1, 1)
+    assert [each.protocol for each in generations(log)] == [planned_by]
+
+
 def test_a_group_that_everybody_left_is_empty_and_then_deleted() -> None:
     log, group = grown()
     for name in ("m", "n"):
