@@ -134,8 +134,6 @@ def _with_counts(changes: Iterable[Change], known: Mapping[str, int]) -> Iterato
     """Adds the numbers of partitions, and tells the changes that these explain from those that nothing explains."""
     counts: dict[str, int] = {}
     for change in changes:
-        if any(each.is_deletion for each in change.recorded):
-            counts = {}
         before, counts = counts, grown_counts(counts, change.recorded)
         is_grown = any(before.get(topic) != count for topic, count in counts.items() if topic not in known)
         kind = ChangeKind.CHANGED if change.kind is ChangeKind.UNEXPLAINED and is_grown else change.kind
