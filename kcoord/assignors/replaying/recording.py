@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from kcoord.assignors.plan import Partition, TopicPartitions, list_partitions
+from kcoord.assignors.plan import Partition, Subscriber, TopicPartitions, list_partitions
 from kcoord.assignors.strategies import STRATEGIES, RebalanceStyle
 
 Owners: TypeAlias = dict[Partition, str]  # by partition: the instance id or member id that has it
@@ -33,6 +33,18 @@ class RecordedMember:
     def identity(self) -> str:
         """What the coordinator knows the member by when it comes back: its instance id, or else its member id."""
         return self.member_id if self.instance_id is None else self.instance_id
+
+    def as_subscriber(self, owned: TopicPartitions, generation: int | None) -> Subscriber:
+        """Returns the member as an assignor sees it, with the partitions that it owns since a generation."""
+        return Subscriber(
+            member_id=self.member_id,
+            instance_id=self.instance_id,
+            topics=tuple(self.topics),
+            owned=owned,
+            generation=generation,
+            field_generation=generation,
+            rack=self.rack,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

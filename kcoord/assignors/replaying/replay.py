@@ -21,12 +21,12 @@ Both times are those of the recorded rebalance, whose members may have had anoth
 another one would have taken.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from kcoord.assignors.comparison import Outcome, play
-from kcoord.assignors.plan import MemberPlan, Plan, Subscriber, TopicPartitions, Topics, count_partitions, spread
+from kcoord.assignors.plan import MemberPlan, Plan, Topics, count_partitions, spread
 from kcoord.assignors.replaying.changes import Change, ChangeKind
 from kcoord.assignors.replaying.recording import Generation, Owners, RecordedMember
 from kcoord.assignors.strategies import RebalanceStyle, Strategy
@@ -101,8 +101,9 @@ def replay(changes: Iterable[Change], strategy: Strategy, *, heartbeat_ms: int =
         if change.kind is ChangeKind.EMPTIED:
             plan = {}
             continue
+        # A client that was restarted has forgotten what it got before: only a coordinator still knows it.
         known = plan if strategy.is_server_side else {each: plan[each] for each in plan.keys() & remembered}
-        subscribers = [_subscriber(each, known, number) for each in members]
+        subscribers = [each.as_subscriber(known.get(each.member_id, {}), number) for each in members]
         outcome = play(strategy.assign, strategy.style, subscribers, Topics(counts=change.counts), plan)
         if outcome.failure is None:
             plan = outcome.plan
@@ -124,20 +125,6 @@ def recorded_costs(changes: Iterable[Change]) -> list[Cost]:
             before = each.owners
             last = last | before if each.members else {}
     return costs
-
-
-def _subscriber(member: RecordedMember, known: Mapping[str, TopicPartitions], generation: int) -> Subscriber:
-    """Returns the member as an assignor sees it: with what it got from this strategy before. A client that was
-    restarted has forgotten that, and only a coordinator still knows it."""
-    return Subscriber(
-        member_id=member.member_id,
-        instance_id=member.instance_id,
-        topics=tuple(member.topics),
-        owned=known.get(member.member_id, {}),
-        generation=generation,
-        field_generation=generation,
-        rack=member.rack,
-    )
 
 
 def _with_new_ids(plan: Plan, before: Iterable[RecordedMember], now: Iterable[RecordedMember]) -> Plan:
