@@ -21,6 +21,7 @@ The log does not tell either whether a member left by itself or its session expi
 | been another one           | process went on: a process that was restarted would join all the same               |
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -171,16 +172,32 @@ def _without(changes: Sequence[Change], is_unnoticed: Callable[[Absence], bool])
         first_ids[each.new_id] = first_ids.get(each.member.member_id, each.member.member_id)
     made: list[Change] = []
     avoided: list[Avoided] = []
-    for index, change in enumerate(changes):
-        away = [each.member for each in absences if each.went <= index < each.came]
+    for change, (away, about) in zip(changes, _at_each_change(absences, len(changes)), strict=True):
         members = tuple(_renamed(each, first_ids) for each in (*change.members, *away))
         changed = _as_if(change, members, made)
         if changed is None:
-            about = tuple(each for each in absences if index in (each.went, each.came))
             avoided.append(Avoided(change=change, absences=about))
         else:
             made.append(changed)
     return Without(changes=tuple(made), avoided=tuple(avoided))
+
+
+def _at_each_change(
+    absences: Sequence[Absence], changes: int
+) -> Iterator[tuple[list[RecordedMember], tuple[Absence, ...]]]:
+    """Yields for each change the members that are away from then on, and the absences that it begins or ends, both in
+    the order of `absences`."""
+    going: defaultdict[int, set[int]] = defaultdict(set)  # indexes of absences, by the change
+    coming: defaultdict[int, set[int]] = defaultdict(set)
+    for index, each in enumerate(absences):
+        going[each.went].add(index)
+        coming[each.came].add(index)
+    away: set[int] = set()
+    for change in range(changes):
+        away |= going[change]
+        away -= coming[change]
+        about = going[change] | coming[change]
+        yield [absences[index].member for index in sorted(away)], tuple(absences[index] for index in sorted(about))
 
 
 def _renamed(member: RecordedMember, first_ids: dict[str, str]) -> RecordedMember:

@@ -152,6 +152,26 @@ def test_with_members_of_the_same_name_each_return_ends_one_absence() -> None:
     assert len(without.changes[1].members) == 2
 
 
+def test_members_that_are_away_at_once_are_there_in_the_order_in_which_they_come_back() -> None:
+    history = [
+        generation(0, 1, member("a-1"), member("b-1"), member("c"), member("d")),
+        generation(10, 2, member("b-1"), member("c"), member("d")),
+        generation(20, 3, member("c"), member("d")),
+        generation(25, 4, member("c")),  # d does not come back
+        generation(30, 5, member("b-2"), member("c")),
+        generation(40, 6, member("a-2"), member("b-2"), member("c")),
+    ]
+    without = static(*history)
+    assert numbers(without) == ([1, 4], [2, 3, 5, 6])
+    assert [each.identity for each in without.changes[1].members] == ["c", "b-1", "a-1"]
+    assert [[each.new_id for each in avoided.absences] for avoided in without.avoided] == [
+        ["a-2"],
+        ["b-2"],
+        ["b-2"],
+        ["a-2"],
+    ]
+
+
 def test_without_times_nothing_is_said_of_absences() -> None:
     history = [Generation(number=each.number, members=each.members, protocol="range") for each in restart(1)]
     assert numbers(static(*history)) == ([1, 2, 3], [])
