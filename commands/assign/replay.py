@@ -17,6 +17,7 @@ from ..pipeline.inputs import LogEndOptions, check_groups, connector_option, inp
 from ..pipeline.options import SparkOptions, needs_spark, spark_job, spark_options, wanted_options
 from .replay_document import history_document
 from .replay_tables import history_tables, sheet_tables
+from .topic_counts import parse_topic_count
 
 if TYPE_CHECKING:
     from kcoord.pipeline.decoding.row_filter import RowSelection
@@ -24,14 +25,8 @@ if TYPE_CHECKING:
 _MS: Final = timedelta(milliseconds=1)
 
 
-def _counts(_: click.Context, __: click.Parameter, texts: tuple[str, ...]) -> Mapping[str, int]:
-    counts: dict[str, int] = {}
-    for text in texts:
-        topic, equals, number = text.rpartition("=")
-        if not (equals and topic and number.isdecimal() and int(number) > 0):
-            raise click.BadParameter(f"{text!r}: write TOPIC=12")
-        counts[topic] = int(number)
-    return counts
+def _counts(_: click.Context, __: click.Parameter, texts: tuple[str, ...]) -> dict[str, int]:
+    return dict(parse_topic_count(text, "=") for text in texts)
 
 
 @click.command()

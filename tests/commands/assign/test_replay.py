@@ -175,7 +175,7 @@ def test_partitions_that_nobody_had_yet_can_be_named(tables: Path) -> None:
     assert "orders has 2 partitions, but 3 was assigned: it has more" in str(done.exception)
     done = replay(tables, *options, "--partitions", "orders")
     assert done.exit_code == 2
-    assert "'orders': write TOPIC=12" in done.stderr
+    assert "'orders' is not TOPIC=PARTITIONS, such as orders=12" in done.stderr
 
 
 @pytest.mark.parametrize(
