@@ -13,6 +13,7 @@ from kcoord.assignors.strategies import STRATEGIES
 from ..options.connection_options import connection_options
 from ..options.duration_options import duration, interval
 from ..output.output import echo_err, output_of, output_options, show
+from ..output.progress import progress
 from ..pipeline.inputs import LogEndOptions, check_groups, connector_option, input_argument, input_of, tables_of
 from ..pipeline.options import SparkOptions, needs_spark, spark_job, spark_options, wanted_options
 from .replay_document import history_document
@@ -123,7 +124,8 @@ def replay(
         heartbeat_ms=heartbeat_interval // _MS,
     )
     _report_refused(recorded.refused, is_failure=not recorded.recordings)
-    histories = [compare_history(each, question) for each in recorded.recordings]
+    with progress("replaying", len(recorded.recordings) * len(question.strategies)) as bar:
+        histories = [compare_history(each, question, bar.advance) for each in recorded.recordings]
     is_detailed = each_rebalance or output_of(ctx).format == "wide"
     show(
         ctx,

@@ -1,6 +1,6 @@
 """Compares strategies over the recorded history of a group, as it was and as it would have been."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -75,11 +75,18 @@ class HistoryComparison:
     what_ifs: tuple[WhatIf, ...]
 
 
-def compare_history(recording: Recording, question: Question) -> HistoryComparison:
-    """Returns what the group's recorded history cost, and what it would have cost under each strategy. Raises
-    WrongCount."""
+def compare_history(
+    recording: Recording, question: Question, on_strategy: Callable[[], None] = lambda: None
+) -> HistoryComparison:
+    """Returns what the group's recorded history cost, and what it would have cost under each strategy. It calls
+    `on_strategy` when a strategy has been replayed. Raises WrongCount."""
     changes = changes_of(recording.generations, question.counts)
-    replayed = _replays(changes, question)
+    variants = list(_variants(changes, question))
+    rows: list[tuple[Replayed, ...]] = []
+    for strategy in question.strategies:
+        rows.append(tuple(_replays(strategy, changes, variants, question)))
+        on_strategy()
+    replayed, *what_ifs = zip(*rows, strict=True)
     return HistoryComparison(
         group=recording.group,
         protocols=recording.protocols,
@@ -87,7 +94,9 @@ def compare_history(recording: Recording, question: Question) -> HistoryComparis
         absences=_asked_about(question, find_absences(changes), changes),
         recorded=_replayed("recorded", recorded_costs(changes), question),
         replayed=replayed,
-        what_ifs=tuple(_what_if(name, without, replayed, question) for name, without in _variants(changes, question)),
+        what_ifs=tuple(
+            _what_if(name, without, costs, question) for (name, without), costs in zip(variants, what_ifs, strict=True)
+        ),
     )
 
 
@@ -98,12 +107,12 @@ def _variants(changes: Sequence[Change], question: Question) -> Iterator[tuple[s
         yield SESSION_TIMEOUT, if_sessions_lasted(changes, timeout)
 
 
-def _what_if(name: str, without: Without, as_it_was: tuple[Replayed, ...], question: Question) -> WhatIf:
+def _what_if(name: str, without: Without, replayed: tuple[Replayed, ...], question: Question) -> WhatIf:
     return WhatIf(
         name=name,
         session_timeout_ms=question.session_timeout_ms,
         avoided=tuple(each for each in without.avoided if question.includes(each.change.first.written_ms)),
-        replayed=_replays(without.changes, question) if without.avoided else as_it_was,
+        replayed=replayed,
     )
 
 
@@ -111,11 +120,18 @@ def _asked_about(question: Question, absences: Iterable[Absence], changes: Seque
     return tuple(each for each in absences if question.includes(changes[each.came].first.written_ms))
 
 
-def _replays(changes: Collection[Change], question: Question) -> tuple[Replayed, ...]:
-    return tuple(
-        _replayed(name, replay(changes, STRATEGIES[name], heartbeat_ms=question.heartbeat_ms), question)
-        for name in question.strategies
-    )
+def _replays(
+    strategy: str, changes: Sequence[Change], variants: Iterable[tuple[str, Without]], question: Question
+) -> Iterator[Replayed]:
+    """Yields what a strategy would have cost over the changes as they were, and over those of each what-if."""
+    as_it_was = _replay(strategy, changes, question)
+    yield as_it_was
+    for _, without in variants:
+        yield _replay(strategy, without.changes, question) if without.avoided else as_it_was
+
+
+def _replay(strategy: str, changes: Iterable[Change], question: Question) -> Replayed:
+    return _replayed(strategy, replay(changes, STRATEGIES[strategy], heartbeat_ms=question.heartbeat_ms), question)
 
 
 def _replayed(strategy: str, costs: Iterable[Cost], question: Question) -> Replayed:

@@ -3,7 +3,8 @@
 import pytest
 
 from kcoord.assignors.replaying.changes import changes_of
-from kcoord.assignors.replaying.recording import Generation
+from kcoord.assignors.replaying.comparing import Question, compare_history
+from kcoord.assignors.replaying.recording import Generation, Recording
 from kcoord.assignors.replaying.replay import Cost, Total, recorded_costs, replay
 from kcoord.assignors.strategies import STRATEGIES
 from tests.assignors.replaying.recordings import TOPIC, generation, member
@@ -163,3 +164,13 @@ def test_the_spread_is_that_of_the_plan() -> None:
         "uniform": 0,
         "server-range": 2,
     }
+
+
+def test_a_comparison_tells_of_each_strategy_that_it_has_replayed() -> None:
+    told: list[int] = []
+    recording = Recording(group="g", generations=tuple(joining()))
+    question = Question(strategies=("range", "sticky"), session_timeout_ms=60_000)
+    history = compare_history(recording, question, lambda: told.append(1))
+    assert len(told) == 2
+    rows = [history.replayed, *(each.replayed for each in history.what_ifs)]
+    assert [[each.strategy for each in row] for row in rows] == [["range", "sticky"]] * 3
