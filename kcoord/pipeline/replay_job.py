@@ -119,8 +119,8 @@ def _durations(rebalances: DataFrame) -> Mapping[str, Durations]:
 
 
 def _commits(frame: DataFrame) -> Mapping[str, Mapping[int, Commits]]:
-    found: defaultdict[str, defaultdict[int, dict[tuple[str, int], int]]] = defaultdict(lambda: defaultdict(dict))
+    """Returns the rows of `last_commits` by group, generation and member."""
+    found: defaultdict[str, defaultdict[int, dict[str, int]]] = defaultdict(lambda: defaultdict(dict))
     for row in rows_of(frame):
-        if row["last_at"] is not None:
-            found[row["group"]][row["source_offset"]][row["topic"], row["partition"]] = row["last_at"]
+        found[row["group"]][row["source_offset"]][row["member_id"]] = row["last_at"]
     return found

@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, TypeAlias
 
-from kcoord.assignors.plan import list_partitions
 from kcoord.assignors.replaying.recording import Generation, RecordedMember
 from kcoord.exceptions import InvalidInput
 
@@ -11,7 +10,7 @@ CONSUMER: Final = "consumer"
 """The protocol type of groups whose subscriptions Kafka's assignors read."""
 
 Row: TypeAlias = Mapping[str, Any]
-Commits: TypeAlias = Mapping[tuple[str, int], int]  # when a partition was last committed, by topic and number
+Commits: TypeAlias = Mapping[str, int]  # when one of a member's partitions was last committed, by member id
 Durations: TypeAlias = Mapping[tuple[int | None, int | None], Row]  # of rebalances, by generation and its time
 
 
@@ -57,7 +56,6 @@ def _generation(row: Row, durations: Durations, commits: Commits) -> Generation:
 
 def _member(row: Row, commits: Commits) -> RecordedMember:
     assigned = {each["topic"]: tuple(each["partitions"]) for each in row["assigned"] or ()}
-    committed = [commits[partition] for partition in list_partitions(assigned) if partition in commits]
     return RecordedMember(
         member_id=row["member_id"],
         topics=tuple(row["topics"]),
@@ -68,5 +66,5 @@ def _member(row: Row, commits: Commits) -> RecordedMember:
         session_timeout_ms=row["session_timeout_ms"],
         rack=row["rack"],
         claims=bool(row["claims"]),
-        last_commit_ms=max(committed, default=None),
+        last_commit_ms=commits.get(row["member_id"]),
     )

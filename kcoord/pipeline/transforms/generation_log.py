@@ -53,19 +53,35 @@ def latest_generations(generations: DataFrame) -> DataFrame:
 
 
 def last_commits(generations: DataFrame, commits: DataFrame) -> DataFrame:
-    """Returns when each partition was last committed while a generation lasted: a row for each generation (by `group`
-    and the `source_offset` of its record), topic and partition, with the column `last_at`."""
-    marks = deduplicated(generations).select("group", *_POSITION, f.col("source_offset").alias("mark"))
-    committed = commits.where(~f.col("tombstone")).select(
+    """Returns when the partitions of a member were last committed while a generation lasted: a row for each generation
+    (by `group` and the `source_offset` of its record) and member of which any was, with the column `last_at`."""
+    records = deduplicated(generations)
+    marks = records.select("group", *_POSITION, f.col("source_offset").alias("mark"))
+    committed = commits.where(~f.col("tombstone") & f.col("appended_at").isNotNull()).select(
         "group", *_POSITION, "topic", "partition", f.col("appended_at").alias("at")
     )
-    return (
+    of_partitions = (
         marks.unionByName(committed, allowMissingColumns=True)
         .withColumn("mark", f.last("mark", ignorenulls=True).over(up_to_current_row(log_order("group"))))
         .where(f.col("topic").isNotNull() & f.col("mark").isNotNull())
         .groupBy("group", f.col("mark").alias("source_offset"), "topic", "partition")
+        .agg(f.max("at").alias("at"))
+    )
+    return (
+        _assigned(records)
+        .join(of_partitions, on=["group", "source_offset", "topic", "partition"], how="inner")
+        .groupBy("group", "source_offset", "member_id")
         .agg(f.max("at").alias("last_at"))
-        .select("group", "source_offset", "topic", "partition", "last_at")
+        .select("group", "source_offset", "member_id", "last_at")
+    )
+
+
+def _assigned(generations: DataFrame) -> DataFrame:
+    """Returns a row for each partition that a generation assigned to a member."""
+    return (
+        generations.select("group", "source_offset", f.explode("members").alias("member"))
+        .select("group", "source_offset", "member.member_id", f.explode("member.assignment.assigned").alias("each"))
+        .select("group", "source_offset", "member_id", "each.topic", f.explode("each.partitions").alias("partition"))
     )
 
 

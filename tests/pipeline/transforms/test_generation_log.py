@@ -30,6 +30,16 @@ busy.commit(6, 9)
 busy.generation(7, 9, [])
 LOG.again("busy")
 
+shared = LOG.group("shared")
+shared.generation(1, 1, [member("a", [0, 1]), member("b", [2, 3]), member("c", [4]), member("idle")])
+shared.commit(3, 1, partition=1)
+shared.commit(2, 1, partition=0)
+shared.commit(None, 1, partition=4)
+shared.generation(5, 2, [member("a", [0]), member("b", [1, 2])])
+shared.commit(6, 2, partition=1)
+shared.commit(8, 2, partition=4)  # nobody has it
+LOG.again("shared")
+
 modern = LOG.group("modern")
 modern.joins(1, "m")
 modern.epoch(1, 1)
@@ -45,7 +55,7 @@ def frames(spark: SparkSession) -> dict[str, DataFrame]:
 
 
 def test_each_record_is_there_once_and_in_the_order_of_the_log(frames: dict[str, DataFrame]) -> None:
-    rows = rows_of(generation_log(frames["generations"]))
+    rows = [row for row in rows_of(generation_log(frames["generations"])) if row["group"] == "busy"]
     assert [(row["generation"], row["appended_at"] - START_MS) for row in rows] == [(7, 1000), (8, 5000), (9, 7000)]
     [known], [unknown], nobody = (row["members"] for row in rows)
     assert (known["member_id"], known["instance_id"], known["session_timeout_ms"]) == ("a", "i", 45_000)
@@ -55,18 +65,27 @@ def test_each_record_is_there_once_and_in_the_order_of_the_log(frames: dict[str,
     assert nobody == []
 
 
-def test_the_last_commit_of_each_partition_belongs_to_the_generation_that_lasted(frames: dict[str, DataFrame]) -> None:
-    generations = rows_of(generation_log(frames["generations"]))
-    numbers = {row["source_offset"]: row["generation"] for row in generations}
-    found = {
-        (numbers[row["source_offset"]], row["partition"]): row["last_at"] - START_MS
+def last(frames: dict[str, DataFrame], group: str) -> dict[tuple[int, str], int]:
+    """Returns the time of the last commit by generation and member."""
+    numbers = {row["source_offset"]: row["generation"] for row in LOG.rows["generations"]}
+    return {
+        (numbers[row["source_offset"]], row["member_id"]): row["last_at"] - START_MS
         for row in rows_of(last_commits(frames["generations"], frames["commits"]))
+        if row["group"] == group
     }
-    assert found == {(7, 0): 4000, (7, 1): 3000, (8, 0): 6000}
+
+
+def test_the_last_commit_belongs_to_the_generation_that_lasted(frames: dict[str, DataFrame]) -> None:
+    assert last(frames, "busy") == {(7, "a"): 4000}
+
+
+def test_the_last_commit_belongs_to_the_member_that_had_the_partition(frames: dict[str, DataFrame]) -> None:
+    assert last(frames, "shared") == {(1, "a"): 3000, (2, "b"): 6000}
 
 
 def test_the_latest_generation_is_the_last_one_that_had_members(frames: dict[str, DataFrame]) -> None:
-    assert [row["generation"] for row in rows_of(latest_generations(frames["generations"]))] == [8]
+    latest = rows_of(latest_generations(frames["generations"]))
+    assert [(row["group"], row["generation"]) for row in latest] == [("busy", 8), ("shared", 2)]
 
 
 def test_the_latest_events_are_those_that_compaction_would_leave(frames: dict[str, DataFrame]) -> None:
