@@ -1,6 +1,6 @@
 """`kcoord pipeline rebalances`: shows which groups rebalance most, and why."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -112,7 +112,7 @@ def _group_row(row: Mapping[str, Any]) -> tuple[Any, ...]:
     )
 
 
-def _members_table(members: list[dict[str, Any]]) -> Table:
+def _members_table(members: Sequence[Mapping[str, Any]]) -> Table:
     rows = [
         (
             *(row[name] for name in ("group", "member", "returned", "joined", "left", "at_once")),

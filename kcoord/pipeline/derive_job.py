@@ -11,7 +11,7 @@ tables are derived from all times, and the requested time filters the result.
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, Final
+from typing import Final
 
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
@@ -20,7 +20,7 @@ from pyspark.sql.types import TimestampType
 
 from kcoord.pipeline.decode_job import OnStep
 from kcoord.pipeline.decoding.row_filter import RowSelection
-from kcoord.pipeline.schemas import COMMITS, GENERATIONS, GROUP_EVENTS, LAG, LOG_ENDS, OWNERSHIP, REBALANCES
+from kcoord.pipeline.schemas import COMMITS, GENERATIONS, GROUP_EVENTS, LAG, LOG_ENDS, OWNERSHIP, REBALANCES, Row
 from kcoord.pipeline.tables import TablesFolder
 from kcoord.pipeline.transforms.events import topic_names
 from kcoord.pipeline.transforms.filters import filter_groups, filter_time
@@ -31,9 +31,6 @@ from kcoord.pipeline.transforms.ownership import memberships, ownership
 from kcoord.pipeline.transforms.period import period_of, time_of
 from kcoord.pipeline.transforms.rebalances.rebalances import rebalances
 from kcoord.pipeline.transforms.rebalances.unstable import flapping_members, unstable_groups
-
-Row = dict[str, Any]
-"""A row as a dictionary; its times are milliseconds since 1970."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,11 +11,12 @@ from pyspark.sql import functions as f
 from kcoord.assignors.replaying.recording import Generation, Recording
 from kcoord.pipeline.decode_job import OnStep
 from kcoord.pipeline.decoding.row_filter import RowSelection
-from kcoord.pipeline.derive_job import Row, derive, rows_of
+from kcoord.pipeline.derive_job import derive, rows_of
 from kcoord.pipeline.recordings.classic import CONSUMER, Commits, Durations, NotReplayable, classic_generations
-from kcoord.pipeline.recordings.modern import EPOCH, RECORD_TYPES, modern_generations
-from kcoord.pipeline.schemas import COMMITS, GENERATIONS, GROUP_EVENTS, REBALANCES
+from kcoord.pipeline.recordings.modern import modern_generations
+from kcoord.pipeline.schemas import COMMITS, GENERATIONS, GROUP_EVENTS, REBALANCES, Row
 from kcoord.pipeline.tables import TablesFolder
+from kcoord.pipeline.transforms.event_types import EPOCH, MEMBERS_AND_TARGETS
 from kcoord.pipeline.transforms.events import topic_names
 from kcoord.pipeline.transforms.filters import filter_groups
 from kcoord.pipeline.transforms.generation_log import event_log, generation_log, last_commits
@@ -55,7 +56,7 @@ def read_recordings(
     on_step("generations")
     rows = _Rows(
         classic=_by_group(rows_of(generation_log(chosen[GENERATIONS]))),
-        modern=_by_group(rows_of(event_log(chosen[GROUP_EVENTS], RECORD_TYPES))),
+        modern=_by_group(rows_of(event_log(chosen[GROUP_EVENTS], MEMBERS_AND_TARGETS))),
         durations=_durations(rebalances),
         commits=_commits(last_commits(chosen[GENERATIONS], chosen[COMMITS])),
         names={row["topic_id"]: row["topic"] for row in rows_of(topic_names(whole[COMMITS], whole[GROUP_EVENTS]))},

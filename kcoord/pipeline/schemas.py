@@ -7,7 +7,7 @@ Times are UTC with microseconds, as Spark has them; the log has milliseconds. A 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import pyarrow as pa
 
@@ -26,6 +26,9 @@ REBALANCES: Final = "rebalances"
 LAG: Final = "lag"
 REJECTED: Final = "rejected"
 SCANNED: Final = "scanned"
+
+Row: TypeAlias = Mapping[str, Any]
+"""A row of a table that was collected; its times are milliseconds since 1970."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,15 +1,15 @@
 """Makes recordings of the rows of classic groups, as transforms.generation_log has them."""
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from kcoord.assignors.replaying.recording import Generation, RecordedMember
 from kcoord.exceptions import InvalidInput
+from kcoord.pipeline.schemas import Row
 
 CONSUMER: Final = "consumer"
 """The protocol type of groups whose subscriptions Kafka's assignors read."""
 
-Row: TypeAlias = Mapping[str, Any]
 Commits: TypeAlias = Mapping[str, int]  # when one of a member's partitions was last committed, by member id
 Durations: TypeAlias = Mapping[tuple[int | None, int | None], Row]  # of rebalances, by generation and its time
 

@@ -14,15 +14,9 @@ from typing import Any, Final
 
 from kcoord.assignors.replaying.recording import Generation, RecordedMember
 from kcoord.assignors.strategies import STRATEGIES, RebalanceStyle
-from kcoord.pipeline.recordings.classic import Durations, NotReplayable, Row
-
-EPOCH: Final = 3
-MEMBER: Final = 5
-TARGET_EPOCH: Final = 6
-TARGET: Final = 7
-PATTERN: Final = 16
-RECORD_TYPES: Final = (EPOCH, MEMBER, TARGET_EPOCH, TARGET, PATTERN)
-"""The records of a consumer group that say who is in it and what the coordinator has assigned."""
+from kcoord.pipeline.recordings.classic import Durations, NotReplayable
+from kcoord.pipeline.schemas import Row
+from kcoord.pipeline.transforms.event_types import EPOCH, MEMBER, PATTERN, TARGET, TARGET_EPOCH
 
 _HIGHEST_FIRST_EPOCH: Final = 2  # the first epoch of a new group: 2 in Kafka 4.3
 _STRATEGY: Final = "uniform"  # Kafka's default of group.consumer.assignors begins with it

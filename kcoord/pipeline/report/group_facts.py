@@ -16,7 +16,7 @@ from kcoord.assignors.replaying.latest import outcomes_of
 from kcoord.assignors.replaying.recording import Generation
 from kcoord.pipeline.derive_job import rows_of
 from kcoord.pipeline.recordings.classic import NotReplayable, classic_generations
-from kcoord.pipeline.recordings.modern import RECORD_TYPES, latest_modern_generation
+from kcoord.pipeline.recordings.modern import latest_modern_generation
 from kcoord.pipeline.report.frames import Frames
 from kcoord.pipeline.report.group_frames import (
     commit_counts,
@@ -40,6 +40,7 @@ from kcoord.pipeline.report.model import (
     RebalanceMark,
     StrategyOutcome,
 )
+from kcoord.pipeline.transforms.event_types import MEMBERS_AND_TARGETS
 from kcoord.pipeline.transforms.events import topic_names
 from kcoord.pipeline.transforms.generation_log import latest_events, latest_generations
 from kcoord.pipeline.transforms.lag.timeline import sum_partitions
@@ -120,7 +121,7 @@ def _latest(frames: Frames, *, is_cut: bool) -> dict[str, Generation]:
         with suppress(NotReplayable):
             latest[row["group"]] = classic_generations([row], {}, {})[0]
     events: defaultdict[str, list[Mapping[str, Any]]] = defaultdict(list)
-    for row in rows_of(latest_events(frames.group_events, RECORD_TYPES)) if not is_cut else ():
+    for row in rows_of(latest_events(frames.group_events, MEMBERS_AND_TARGETS)) if not is_cut else ():
         events[row["group"]].append(row)
     for group, rows in events.items():
         with suppress(NotReplayable):

@@ -5,7 +5,7 @@ from typing import Final
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
-from kcoord.pipeline.transforms.events import GROUP_RECORDS
+from kcoord.pipeline.transforms.event_types import GROUP_EPOCHS
 from kcoord.pipeline.transforms.history import null_as_false
 
 _MODERN: Final = r"^(Consumer|Share|Streams)Group"
@@ -68,7 +68,7 @@ def group_kinds(generations: DataFrame, group_events: DataFrame) -> DataFrame:
         f.col("modern_at").isNull() | (f.col("classic_at") > f.col("modern_at"))
     )
     modern_kind = f.lower(f.regexp_extract("event.record_name", _MODERN, 1))
-    is_deleted = f.col("event.tombstone") & f.col("event.record_type").isin(*GROUP_RECORDS)
+    is_deleted = f.col("event.tombstone") & f.col("event.record_type").isin(*GROUP_EPOCHS)
     return (
         classic.join(modern, on="group", how="full")
         .withColumn("told", f.when(is_classic, f.col("told")))

@@ -1,6 +1,7 @@
 """Derives tables from the decoded ones, and findings from these. Functions from frames to frames, nothing else.
 
 history             records once and in their order; intervals from one record to another
+event_types         the types of records of the newer kinds of groups, by their numbers
 events              parses the records of the newer kinds of groups; names of topics
 ownership_spans     who held which partition in each record
 ownership           the table `ownership`; memberships

@@ -1,12 +1,12 @@
 """Parses the records of consumer (KIP-848), share and streams groups: three roles that all of them have, and one of
 consumer groups.
 
-| role    | consumer, share, streams | states                                                          |
-|---------|--------------------------|-----------------------------------------------------------------|
-| group   | 3, 11, 17                | the group's epoch: one more at each change of members or topics |
-| member  | 5, 10, 19                | who a member is, and what it subscribes to                      |
-| current | 8, 14, 22                | which epoch a member has reached, and what it owns              |
-| pattern | 16                       | the topics that a regular expression matches                    |
+| role    | states                                                          |
+|---------|-----------------------------------------------------------------|
+| group   | the group's epoch: one more at each change of members or topics |
+| member  | who a member is, and what it subscribes to                      |
+| current | which epoch a member has reached, and what it owns              |
+| pattern | the topics that a regular expression matches                    |
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,6 +16,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
+from kcoord.pipeline.transforms import event_types
 from kcoord.pipeline.transforms.history import deduplicated, log_order, up_to_current_row
 
 GROUP: Final = "group"
@@ -23,10 +24,18 @@ MEMBER: Final = "member"
 CURRENT: Final = "current"
 PATTERN: Final = "pattern"
 
-GROUP_RECORDS: Final = (3, 11, 17)
-_ROLES: Final = {GROUP: GROUP_RECORDS, MEMBER: (5, 10, 19), CURRENT: (8, 14, 22), PATTERN: (16,)}
+_ROLES: Final = {
+    GROUP: event_types.GROUP_EPOCHS,
+    MEMBER: (event_types.MEMBER, event_types.SHARE_MEMBER, event_types.STREAMS_MEMBER),
+    CURRENT: (event_types.CURRENT, event_types.SHARE_CURRENT, event_types.STREAMS_CURRENT),
+    PATTERN: (event_types.PATTERN,),
+}
 CONSUMER, SHARE, STREAMS = "consumer", "share", "streams"
-_KINDS: Final = {CONSUMER: (3, 5, 8, 16), SHARE: (10, 11, 14), STREAMS: (17, 19, 22)}
+_KINDS: Final = {
+    CONSUMER: (event_types.EPOCH, event_types.MEMBER, event_types.CURRENT, event_types.PATTERN),
+    SHARE: (event_types.SHARE_EPOCH, event_types.SHARE_MEMBER, event_types.SHARE_CURRENT),
+    STREAMS: (event_types.STREAMS_EPOCH, event_types.STREAMS_MEMBER, event_types.STREAMS_CURRENT),
+}
 _STABLE, _STABLE_STREAMS = 0, 1  # Kafka's MemberState of modern groups, and that of streams groups
 
 _PARTITIONS: Final = "ARRAY<STRUCT<topicId STRING, partitions ARRAY<INT>>>"

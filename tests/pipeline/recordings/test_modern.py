@@ -9,8 +9,9 @@ from kcoord.assignors.replaying.changes import ChangeKind, changes_of
 from kcoord.assignors.replaying.recording import Generation
 from kcoord.assignors.strategies import RebalanceStyle
 from kcoord.pipeline.recordings.classic import NotReplayable
-from kcoord.pipeline.recordings.modern import RECORD_TYPES, latest_modern_generation, modern_generations
+from kcoord.pipeline.recordings.modern import latest_modern_generation, modern_generations
 from kcoord.pipeline.schemas import GROUP_EVENTS
+from kcoord.pipeline.transforms.event_types import MEMBERS_AND_TARGETS
 from tests.support.pipeline.histories import PATTERN, START, TOPIC, TOPIC_ID, History, Log
 
 NAMES = {TOPIC_ID: TOPIC}
@@ -24,7 +25,7 @@ def log_and_group() -> tuple[Log, History]:
 
 def rows_of(log: Log) -> Iterator[Mapping[str, Any]]:
     for row in log.rows[GROUP_EVENTS]:
-        if row["record_type"] in RECORD_TYPES:
+        if row["record_type"] in MEMBERS_AND_TARGETS:
             yield row | {"appended_at": round(row["appended_at"].timestamp() * 1000)}
 
 

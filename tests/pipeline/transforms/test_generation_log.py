@@ -4,7 +4,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from kcoord.pipeline.derive_job import rows_of
-from kcoord.pipeline.recordings.modern import RECORD_TYPES
+from kcoord.pipeline.transforms.event_types import MEMBERS_AND_TARGETS
 from kcoord.pipeline.transforms.generation_log import (
     event_log,
     generation_log,
@@ -89,7 +89,7 @@ def test_the_latest_generation_is_the_last_one_that_had_members(frames: dict[str
 
 
 def test_the_latest_events_are_those_that_compaction_would_leave(frames: dict[str, DataFrame]) -> None:
-    every = rows_of(event_log(frames["group_events"], RECORD_TYPES))
-    latest = rows_of(latest_events(frames["group_events"], RECORD_TYPES))
+    every = rows_of(event_log(frames["group_events"], MEMBERS_AND_TARGETS))
+    latest = rows_of(latest_events(frames["group_events"], MEMBERS_AND_TARGETS))
     assert [row["record_type"] for row in every] == [5, 3, 5, 3, 3]
     assert latest == [every[2], every[4]]
