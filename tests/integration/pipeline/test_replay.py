@@ -18,6 +18,8 @@ from kcoord.testing.kafka import KafkaCluster
 from tests.clients.group_members.programs import Programs
 from tests.integration.pipeline import pipeline_life
 from tests.integration.pipeline.pipeline_life import BROKER_SETTINGS, COOPERATIVE, MODERN, SETTINGS, Stage
+from tests.integration.support.group_member import Member
+from tests.integration.support.group_scene import LONG, GroupScene
 from tests.integration.support.journal_folders import copy_offsets_topic
 from tests.support.differential.pair import wait_for_coordinators
 from tests.support.pipeline.histories import interpreted
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 RESTARTS = "restarts"
-SESSION_MS = 6000
+SESSION_MS = 20_000  # of who is killed and is to expire: a busy machine must not expire it before
 FIGURES = ("rebalances", "moved", "started", "paused", "spread")
 cli: Any = import_module("kcoord.commands.main").cli  # by name: mypy sees the folder, commands/
 
@@ -65,19 +67,26 @@ def restarts(member_programs: Programs, tmp_path_factory: pytest.TempPathFactory
         wait_for_coordinators(_address(cluster.bootstrap))
         with Stage(cluster.bootstrap, member_programs, folder).group(RESTARTS) as scene:
             (steady,) = scene.start("confluent-kafka", "steady")
-            first, second, third = scene.start("confluent-kafka", *["worker"] * 3, session_timeout_ms=SESSION_MS)
+            first, third = scene.start("confluent-kafka", "worker", "worker")
+            (second,) = scene.start("confluent-kafka", "worker", session_timeout_ms=SESSION_MS)
             steady.join()
             scene.wait_until_stable(steady)
-            for number, worker in enumerate((first, second, third)):
-                worker.join()
-                scene.wait_until_stable(steady, worker)
-                scene.wait_for_reads(worker)
-                if number < 2:
-                    (worker.leave, worker.kill)[number]()
-                    scene.wait_until_stable(steady)
+            for worker, end in ((first, first.leave), (second, second.kill)):
+                join_and_commit(scene, steady, worker)
+                end()
+                scene.wait_until_stable(steady)
+            join_and_commit(scene, steady, third)
             scene.conclude()
     copy_offsets_topic(folder / "data", folder / "log")
     return folder / "log"
+
+
+def join_and_commit(scene: GroupScene, steady: Member, worker: Member) -> None:
+    """Lets a member join and read, and commit what it has read: its commits are the evidence of how it goes."""
+    worker.join()
+    scene.wait_until_stable(steady, worker)
+    scene.wait_for_reads(worker)
+    scene.wait_for(lambda: worker.events("committed"), f"{worker} to commit")
 
 
 def test_the_strategy_that_clients_had_costs_what_was_recorded(restarts: Path) -> None:
@@ -96,7 +105,8 @@ def test_a_member_that_left_is_told_from_one_that_expired_by_its_commits(restart
     found = replayed(restarts, RESTARTS)
     left, expired = found["absences"]
     assert (left["departure"], expired["departure"]) == ("left", "expired")
-    assert left["away_ms"] < SESSION_MS <= expired["away_ms"]
+    assert left["away_ms"] <= LONG
+    assert expired["away_ms"] >= SESSION_MS
     assert {left["client_id"], expired["client_id"]} == {"worker"}
     assert left["new_member_id"] == expired["member_id"]
 
@@ -131,7 +141,9 @@ def test_cooperative_rebalances_of_a_real_broker_cost_what_the_replayed_strategy
     assert found["protocols"] == ["cooperative-sticky"]
     assert (recorded["moved"], recorded["paused"]) == (replays["moved"], replays["paused"])
     assert recorded["rebalances"] == replays["rebalances"]
-    assert strategy(found, "range")["paused"] == 4 * 6, "each change after the first stops all"
+    by_range = strategy(found, "range")
+    assert by_range["rebalances"] > 1
+    assert by_range["paused"] == (by_range["rebalances"] - 1) * 6, "each change after the first stops all"
 
 
 def test_target_assignments_of_a_consumer_group_of_a_real_broker_are_replayed(broker_log: Path) -> None:
