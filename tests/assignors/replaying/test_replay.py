@@ -166,11 +166,11 @@ def test_the_spread_is_that_of_the_plan() -> None:
     }
 
 
-def test_a_comparison_tells_of_each_strategy_that_it_has_replayed() -> None:
-    told: list[int] = []
+def test_a_comparison_reports_each_strategy_that_it_has_replayed() -> None:
+    reported: list[int] = []
     recording = Recording(group="g", generations=tuple(joining()))
     question = Question(strategies=("range", "sticky"), session_timeout_ms=60_000)
-    history = compare_history(recording, question, lambda: told.append(1))
-    assert len(told) == 2
+    history = compare_history(recording, question, lambda: reported.append(1))
+    assert len(reported) == 2
     rows = [history.replayed, *(each.replayed for each in history.what_ifs)]
     assert [[each.strategy for each in row] for row in rows] == [["range", "sticky"]] * 3
