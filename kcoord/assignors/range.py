@@ -38,7 +38,7 @@ def assign_range(subscribers: Collection[Subscriber], topics: Topics) -> Plan:
     by_topic = subscribers_by_topic(subscriptions, counts)
     if topics.racks:
         states = [
-            _TopicState(topic, count, [in_order[each] for each in by_topic[topic]], topics.racks.get(topic, ()))
+            TopicState(topic, count, [in_order[each] for each in by_topic[topic]], topics.racks.get(topic, ()))
             for topic, count in counts.items()
         ]
         if any(state.is_rack_aware for state in states):
@@ -68,7 +68,7 @@ def _assign_ranges(
             first = end
 
 
-class _TopicState:
+class TopicState:
     """The assignment of one topic so far, with the racks of its subscribers and of its partitions' replicas."""
 
     def __init__(
@@ -124,8 +124,8 @@ class _TopicState:
             self.assign(member_id, chosen)
 
 
-def _assign_by_racks(states: list[_TopicState]) -> None:
-    groups: dict[tuple[object, ...], list[_TopicState]] = {}
+def _assign_by_racks(states: list[TopicState]) -> None:
+    groups: dict[tuple[object, ...], list[TopicState]] = {}
     for state in states:
         # Java groups by the subscribers, and then by the size of the map of racks: that is empty if no subscriber has
         # a rack.
@@ -138,7 +138,7 @@ def _assign_by_racks(states: list[_TopicState]) -> None:
             group[0].assign_matching_ranges()
 
 
-def _assign_co_partitioned(states: list[_TopicState]) -> None:
+def _assign_co_partitioned(states: list[TopicState]) -> None:
     """Assigns each number of a partition to the first member in the right rack for all topics of the group."""
     remaining = list(states[0].racks)
     if not any(states[0].racks.values()):

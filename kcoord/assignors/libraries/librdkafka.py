@@ -7,23 +7,31 @@ The cooperative sticky assignor is KIP-54's original algorithm. Claims of one ge
 other. Of others the newest one counts, but the partition is then moved as if the last claimant in the JoinGroup
 response had it, so that it may end up with two members. What is assigned to one member and claimed by another is
 withheld, whatever the generation of the claim, and what is claimed and assigned to nobody goes back to the member that
-claims it.
+claims it. With racks (KIP-881), a member gives up what has no replica in its rack, and what nobody has goes to members
+in a replica's rack first; but where the group is evened out then, racks have no part in it.
 """
 
 from collections.abc import Collection, Iterable, Sequence
 
 from kcoord.assignors.libraries.byte_order import byte_order, known_counts, merge_sort
 from kcoord.assignors.libraries.circle import cut_range, deal_in_circle
+from kcoord.assignors.libraries.librdkafka_racks import MemberRacks, assign_range_by_racks
 from kcoord.assignors.libraries.original_sticky import Claimed, Held, Movements, OriginalSticky
 from kcoord.assignors.plan import AssignorFailed, Partition, Plan, Subscriber, Topics, distinct, list_partitions
+from kcoord.assignors.racks import rack_of
 
 
 def assign_range(subscribers: Collection[Subscriber], topics: Topics) -> Plan:
-    """Returns the assignment of each member by librdkafka's range assignor, where racks make no difference."""
+    """Returns the assignment of each member by librdkafka's range assignor."""
     members = distinct(subscribers)
     plan: Plan = {each.member_id: {} for each in members}
-    for topic, count in known_counts(members, topics).items():
-        cut_range(plan, topic, count, _sorted_ids(each for each in members if topic in each.topics))
+    counts = known_counts(members, topics)
+    by_topic = {topic: _in_order(each for each in members if topic in each.topics) for topic in counts}
+    if topics.racks and any(map(rack_of, members)):
+        assign_range_by_racks(plan, by_topic, topics)
+        return plan
+    for topic, count in counts.items():
+        cut_range(plan, topic, count, [each.member_id for each in by_topic[topic]])
     return plan
 
 
@@ -34,25 +42,29 @@ def assign_round_robin(subscribers: Collection[Subscriber], topics: Topics) -> P
     counts = known_counts(members, topics)
     topics_of = {each.member_id: frozenset(each.topics) for each in members}
     # A subscription without topics is one that librdkafka does not read: it drops the member.
-    circle = [(each, topics_of[each]) for each in _sorted_ids(each for each in members if each.topics)]
+    circle = [
+        (each.member_id, topics_of[each.member_id]) for each in _in_order(each for each in members if each.topics)
+    ]
     partitions = ((topic, number) for topic in sorted(counts, key=byte_order) for number in range(counts[topic]))
     deal_in_circle(plan, partitions, circle)
     return plan
 
 
 def assign_cooperative(subscribers: Collection[Subscriber], topics: Topics) -> Plan:
-    """Returns the assignment of each member by librdkafka's cooperative sticky assignor, where racks make no
-    difference. Raises AssignorFailed where the consumer would stop with a failed assertion or a bad pointer."""
+    """Returns the assignment of each member by librdkafka's cooperative sticky assignor. Raises AssignorFailed
+    where the consumer would stop with a failed assertion or a bad pointer."""
     members = [each for each in distinct(subscribers) if each.topics]
     plan: Plan = {each.member_id: {} for each in distinct(subscribers)}
     if not members:
         return plan
-    wished = _Sticky(members, known_counts(members, topics), _resolve_claims(members)).plan()
+    counts = known_counts(members, topics)
+    racks = MemberRacks.where_they_matter(members, counts, topics.racks)
+    wished = _Sticky(members, counts, _resolve_claims(members), racks).plan()
     return plan | _adjust(members, wished)
 
 
-def _sorted_ids(members: Iterable[Subscriber]) -> list[str]:
-    return [each.member_id for each in merge_sort(list(members), _is_before_or_equal)]
+def _in_order(members: Iterable[Subscriber]) -> list[Subscriber]:
+    return merge_sort(list(members), _is_before_or_equal)
 
 
 def _is_before_or_equal(one: Subscriber, other: Subscriber) -> bool:
@@ -109,15 +121,37 @@ class _Movements(Movements):
 class _Sticky(OriginalSticky):
     """librdkafka's choices."""
 
-    def __init__(self, members: Sequence[Subscriber], counts: dict[str, int], claimed: Claimed) -> None:
+    def __init__(
+        self, members: Sequence[Subscriber], counts: dict[str, int], claimed: Claimed, racks: MemberRacks | None
+    ) -> None:
+        """`racks` is None where racks make no difference."""
         super().__init__(members, counts, claimed)
         self.movements = _Movements()
+        self._racks = racks
         self._last_claimant = {
             partition: each.member_id for each in members for partition in list_partitions(each.owned)
         }
 
     def is_fresh(self) -> bool:
         return False
+
+    def may_retain(self, member_id: str, partition: Partition) -> bool:
+        """Whether a member may retain a partition: one of another rack only where racks make no difference."""
+        return super().may_retain(member_id, partition) and self._is_in_rack(member_id, partition)
+
+    def assign(self, partitions: Iterable[Partition]) -> None:
+        """Gives each partition to the subscriber with the fewest: first those for which there are subscribers in the
+        rack of a replica, or without a rack, and then all others."""
+        if self._racks is None:
+            super().assign(partitions)
+            return
+        left = []
+        for partition in partitions:
+            if taker := self._poorest_in_rack(partition):
+                self.give(partition, taker)
+            else:
+                left.append(partition)
+        super().assign(left)
 
     def retain(self, unassigned: Held) -> None:
         """Takes the last claimant for the owner of a partition, also where another one has it by its generation."""
@@ -130,6 +164,12 @@ class _Sticky(OriginalSticky):
         return (
             (topic, number) for topic in reversed(list(self.counts)) for number in reversed(range(self.counts[topic]))
         )
+
+    def _poorest_in_rack(self, partition: Partition) -> str | None:
+        return self.poorest(partition[0], lambda member_id: self._is_in_rack(member_id, partition))
+
+    def _is_in_rack(self, member_id: str, partition: Partition) -> bool:
+        return self._racks is None or self._racks.match(member_id, partition)
 
 
 def _adjust(members: Sequence[Subscriber], wished: Plan) -> Plan:

@@ -11,7 +11,7 @@ in a subclass.
 
 import heapq
 from bisect import bisect_left, insort
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -193,9 +193,9 @@ class OriginalSticky:
             if taker := self.poorest(partition[0]):
                 self.give(partition, taker)
 
-    def poorest(self, topic: str) -> str | None:
+    def poorest(self, topic: str, may_take: Callable[[str], bool] = lambda _: True) -> str | None:
         """Returns the subscriber with the fewest partitions, of equal ones the first by its id."""
-        return next((each for _, _, each in self._by_size if topic in self._topics_of[each]), None)
+        return next((each for _, _, each in self._by_size if topic in self._topics_of[each] and may_take(each)), None)
 
     def take_fixed(self) -> dict[str, Counted]:
         """Takes out the members that neither give nor get a partition when the group is evened out."""
