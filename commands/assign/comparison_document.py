@@ -34,7 +34,7 @@ def _member(member: Subscriber) -> dict[str, Any]:
     return {
         "member_id": member.member_id,
         "instance_id": member.instance_id,
-        "rack": member.rack,
+        "rack": member.rack or None,
         "topics": list(member.topics),
     }
 

@@ -55,7 +55,7 @@ def member_document(member: Member) -> dict[str, Any]:
         "instance_id": member.instance_id,
         "client_id": member.client_id,
         "host": member.host,
-        "rack": member.rack,
+        "rack": member.rack or None,
         "epoch": member.epoch,
         "is_classic": member.is_classic,
         "subscription": member.subscription,

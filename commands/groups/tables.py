@@ -215,7 +215,7 @@ def _member_row(member: Member) -> tuple[Value, ...]:
         format_partitions(member.assignment or ()) or None,
         (format_partitions(member.target or ()) or "nothing") if has_other_target else None,
         member.subscribed_regex or ", ".join(member.subscription or ()) or None,
-        member.rack,
+        member.rack or None,
     )
 
 

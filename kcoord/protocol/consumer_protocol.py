@@ -58,7 +58,8 @@ _COOPERATIVE_USER_DATA: Final = Schema("generation int32")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subscription:
     """What a consumer brings to a rebalance: the topics that it wants, and from version 1 on the partitions that it
-    owns. `generation` is that of the rebalance that assigned them, if it is known."""
+    owns. `generation` is that of the rebalance that assigned them, if it is known. `rack` is empty for a librdkafka
+    consumer without one, and None for others."""
 
     topics: Sequence[str]
     user_data: bytes | None = None
@@ -108,7 +109,7 @@ def decode_subscription(subscription: bytes) -> Subscription:
         user_data=row.user_data,
         owned=_by_topic(row.owned_partitions),
         generation=None if row.generation_id < 0 else row.generation_id,
-        rack=row.rack_id or None,
+        rack=row.rack_id,
     )
 
 

@@ -83,9 +83,9 @@ def test_a_subscription_of_a_newer_version_is_read_as_version_3() -> None:
     assert decode_subscription(b"\x00\x09" + written[2:] + b"something new") == FULL
 
 
-def test_a_negative_generation_and_an_empty_rack_are_none() -> None:
+def test_a_negative_generation_is_none_and_an_empty_rack_is_empty() -> None:
     assert decode_subscription(write_subscription(Subscription(topics=(), generation=-5, rack=""))) == Subscription(
-        topics=()
+        topics=(), rack=""
     )
 
 

@@ -96,6 +96,15 @@ class _Movements(Movements):
     """librdkafka keeps the record of where a partition came from when it moves back, and reads that of another
     partition then."""
 
+    def choose(self, partition: Partition, giver: str, taker: str) -> Partition:
+        """Returns the partition to move instead of this one: one that the giver has got from the taker, whoever had
+        this one at first."""
+        pair = self.pair_of.get(partition)
+        if pair and pair[1] != giver:
+            raise AssignorFailed(f"{partition[0]}-{partition[1]} has moved to {pair[1]}, and {giver} owns it")
+        came = self.by_pair.get((partition[0], (taker, giver)))
+        return next(iter(came)) if came else partition
+
     def note(self, partition: Partition, giver: str, taker: str) -> Partition:
         pair = self.pair_of.get(partition)
         if pair is None:

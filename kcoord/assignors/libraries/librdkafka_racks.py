@@ -44,7 +44,10 @@ def _assign_co_partitioned(states: Sequence[TopicState]) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberRacks:
-    """The racks of members, and of the replicas of partitions by topic, in a sticky group where they matter."""
+    """The racks of members, and of the replicas of partitions by topic, in a sticky group where they matter.
+
+    A librdkafka consumer without a rack sends an empty one, and is then taken for a member of a rack without replicas.
+    Consumers of other libraries send null, and may get all partitions."""
 
     by_member: Mapping[str, str]
     by_topic: Mapping[str, Sequence[Collection[str]]]
@@ -58,16 +61,13 @@ class MemberRacks:
     ) -> Self | None:
         """Returns the racks of a group, or None if they make no difference. `counts` are the partitions of each topic
         that has subscribers and exists."""
-        by_member = {
-            each.member_id: rack
-            for each in members
-            if (rack := rack_of(each)) and not counts.keys().isdisjoint(each.topics)
-        }
+        taking_part = [each for each in members if not counts.keys().isdisjoint(each.topics)]
+        by_member = {each.member_id: each.rack for each in taking_part if each.rack is not None}
         by_topic = {topic: _of_partitions(replica_racks.get(topic, ()), count) for topic, count in counts.items()}
-        all_racks = [racks for of_topic in by_topic.values() for racks in of_topic]
-        return (
-            cls(by_member=by_member, by_topic=by_topic) if needs_rack_awareness(by_member.values(), all_racks) else None
-        )
+        of_replicas = [racks for of_topic in by_topic.values() for racks in of_topic]
+        if not needs_rack_awareness(filter(None, map(rack_of, taking_part)), of_replicas):
+            return None
+        return cls(by_member=by_member, by_topic=by_topic)
 
     def match(self, member_id: str, partition: Partition) -> bool:
         """Whether a replica of the partition is in the member's rack, or the member has none."""

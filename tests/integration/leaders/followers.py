@@ -20,6 +20,7 @@ from kcoord.protocol.consumer_protocol import (
     write_subscription,
 )
 
+MEMBER_RACKS: Final = ("r1", "r2", "r3", "elsewhere", None)
 LONG: Final = timedelta(minutes=3)
 MOST: Final = 7
 TIMEOUT: Final = 30.0
@@ -48,13 +49,19 @@ class Follower:
         self._joins = 0
 
     def start_join(
-        self, topics: Sequence[str], owned: TopicPartitions, generation: int | None, *, prefix: bytes
+        self,
+        topics: Sequence[str],
+        owned: TopicPartitions,
+        generation: int | None,
+        *,
+        rack: str | None,
+        prefix: bytes,
     ) -> None:
         """Sends a JoinGroup; its response comes when all members have joined."""
         self._joins += 1
         # Each subscription differs in what its leader does not read: a member whose subscription is the same as before
         # is answered at once, with the generation that there is.
-        content = _subscription(self._strategy, topics, owned, generation, prefix, differs=self._joins)
+        content = _subscription(self._strategy, topics, owned, generation, rack, prefix, differs=self._joins)
         self._client.send(
             ApiKey.JOIN_GROUP,
             self._version,
@@ -112,19 +119,26 @@ class Follower:
 
 
 def _subscription(
-    strategy: str, topics: Sequence[str], owned: TopicPartitions, generation: int | None, prefix: bytes, *, differs: int
+    strategy: str,
+    topics: Sequence[str],
+    owned: TopicPartitions,
+    generation: int | None,
+    rack: str | None,
+    prefix: bytes,
+    *,
+    differs: int,
 ) -> bytes:
     unread = write_cooperative_user_data(differs)
     match strategy:
         case "cooperative-sticky":
-            written = Subscription(topics=topics, user_data=unread, owned=owned, generation=generation)
+            written = Subscription(topics=topics, user_data=unread, owned=owned, generation=generation, rack=rack)
             return write_subscription(written, version=3)
         case "sticky":
             user_data = prefix + write_sticky_user_data(OwnedPartitions(owned=owned, generation=generation))
             written = Subscription(topics=topics, user_data=user_data, owned={"unread": [differs]})
             return write_subscription(written, version=1)
         case _:
-            return write_subscription(Subscription(topics=topics, user_data=unread), version=1)
+            return write_subscription(Subscription(topics=topics, user_data=unread, rack=rack), version=3)
 
 
 class Followers:
@@ -149,15 +163,17 @@ class Followers:
         self._group, self._strategy, self._topics = group, strategy, topics
         self._rng = random.Random(f"{strategy} {seed}")
         self._mixed, self._prefixes, self._is_led = mixed, prefixes, is_led
+        self._racks: Sequence[str | None] = (None,)
         self._members: list[Follower] = []
         self._has_false_claims = False
         self._admin = Client(*self._endpoint)
 
     def play_round(self) -> None:
-        """Changes the group, and takes part in the rebalance."""
+        """Changes the group, and takes part in the rebalance. In every second round members may be in racks."""
         rng = self._rng
         has_same_topics = rng.random() >= self._mixed
         self._has_false_claims = rng.random() < 0.2
+        self._racks = MEMBER_RACKS if rng.random() < 0.5 else (None,)
         for each in [each for each in self._members[1:] if rng.random() < 0.2]:
             self._members.remove(each)
             each.leave()
@@ -214,4 +230,4 @@ class Followers:
         if rng.random() < 0.15:
             generation -= rng.randint(1, 3)
         prefix = b"\0\1" if self._prefixes and rng.random() < 0.7 else b""
-        each.start_join(topics, owned, max(generation, 0), prefix=prefix)
+        each.start_join(topics, owned, max(generation, 0), rack=rng.choice(self._racks), prefix=prefix)

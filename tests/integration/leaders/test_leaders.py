@@ -4,6 +4,7 @@ KCOORD_TEST_LED sets how many rounds each client leads with each strategy, KCOOR
 """
 
 import os
+import random
 import secrets
 import time
 from collections import Counter
@@ -20,12 +21,12 @@ from tests.assignors.libraries.library_cases import Sets, Verdict, as_sets, comp
 from tests.clients.group_members.member import Join
 from tests.clients.group_members.programs import Programs
 from tests.integration.leaders.followers import Followers, LeaderGone
-from tests.integration.leaders.leader_relay import LeaderRelay, Led
+from tests.integration.leaders.leader_relay import RACKS, LeaderRelay, Led, ReplicaRacks
 from tests.integration.support.group_member import Member
 
 ROUNDS: Final = int(os.environ.get("KCOORD_TEST_LED", "40"))
 SEED: Final = int(os.environ.get("KCOORD_TEST_SEED", "1"))
-TOPICS: Final = {"a": 5, "b": 1, "c": 7, "d": 12, "e": 3}
+TOPICS: Final = {"a": 5, "b": 1, "c": 7, "d": 12, "e": 3, "f": 7}
 LONG_MS: Final = 180_000
 PROGRAMS: Final = {"confluent-kafka": "librdkafka", "franz-go": "franz-go", "kafka-python": "kafka-python"}
 CASES: Final = [
@@ -95,7 +96,9 @@ def lead(
         try:
             leader.join()
             wait_until_led(relay, leader)
+            rng = random.Random(seed)
             for _ in range(rounds):
+                relay.racks = replica_racks(rng)
                 followers.play_round()
         except LeaderGone:
             return [*relay.led, *relay.unanswered()]
@@ -103,6 +106,15 @@ def lead(
             followers.close()
             leader.stop()
         return relay.led
+
+
+def replica_racks(rng: random.Random) -> ReplicaRacks:
+    """Chooses the racks of replicas: all of them for each partition, or different ones."""
+    least = rng.choice([0, 1, 1, len(RACKS)])
+    return {
+        topic: [rng.sample(list(RACKS), rng.randint(least, len(RACKS))) for _ in range(count)]
+        for topic, count in TOPICS.items()
+    }
 
 
 def wait_until_led(relay: LeaderRelay, leader: Member) -> None:
@@ -121,7 +133,7 @@ def verdict(library: str, led: Led) -> Verdict:
     ]
     ours: Sets | str
     try:
-        ours = as_sets(strategy.assign(members, Topics(counts=TOPICS)))
+        ours = as_sets(strategy.assign(members, Topics(counts=TOPICS, racks=led.racks)))
     except AssignorFailed as failed:
         ours = str(failed)
     if led.assignments is None:
