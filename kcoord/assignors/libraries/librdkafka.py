@@ -111,10 +111,11 @@ class _Movements(Movements):
             self.add(partition, (giver, taker))
             return partition
         came = self.by_pair.get((partition[0], pair), {})
-        if partition not in came:
+        if not came:
             raise AssignorFailed(f"{partition[0]}-{partition[1]} moves again after it has moved back")
         is_first = partition == next(iter(came))
-        self.forget(partition, pair)
+        if partition in came:
+            self.forget(partition, pair)
         if pair[1] != giver:
             raise AssignorFailed(f"{partition[0]}-{partition[1]} has moved to {pair[1]}, and {giver} owns it")
         if pair[0] != taker:
