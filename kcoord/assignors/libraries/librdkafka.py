@@ -94,7 +94,12 @@ def _resolve_claims(members: Sequence[Subscriber]) -> Claimed:
 
 class _Movements(Movements):
     """librdkafka keeps the record of where a partition came from when it moves back, and reads that of another
-    partition then."""
+    partition then. It finds the partitions that have moved between two members by the first one's record, also after
+    that partition has moved on and the record was freed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._keys: dict[tuple[str, tuple[str, str]], Partition] = {}
 
     def choose(self, partition: Partition, giver: str, taker: str) -> Partition:
         """Returns the partition to move instead of this one: one that the giver has got from the taker, whoever had
@@ -102,7 +107,7 @@ class _Movements(Movements):
         pair = self.pair_of.get(partition)
         if pair and pair[1] != giver:
             raise AssignorFailed(f"{partition[0]}-{partition[1]} has moved to {pair[1]}, and {giver} owns it")
-        came = self.by_pair.get((partition[0], (taker, giver)))
+        came = self._find(partition[0], (taker, giver))
         return next(iter(came)) if came else partition
 
     def note(self, partition: Partition, giver: str, taker: str) -> Partition:
@@ -110,7 +115,7 @@ class _Movements(Movements):
         if pair is None:
             self.add(partition, (giver, taker))
             return partition
-        came = self.by_pair.get((partition[0], pair), {})
+        came = self._find(partition[0], pair)
         if not came:
             raise AssignorFailed(f"{partition[0]}-{partition[1]} moves again after it has moved back")
         is_first = partition == next(iter(came))
@@ -126,6 +131,17 @@ class _Movements(Movements):
         if not came:
             raise AssignorFailed(f"the record of {partition[0]}-{partition[1]} is read after it was freed")
         return next(iter(came))
+
+    def add(self, partition: Partition, pair: tuple[str, str]) -> None:
+        if not self._find(partition[0], pair):
+            self._keys[partition[0], pair] = partition
+        super().add(partition, pair)
+
+    def _find(self, topic: str, pair: tuple[str, str]) -> Held:
+        came = self.by_pair.get((topic, pair), {})
+        if came and self.pair_of[key := self._keys[topic, pair]] != pair:
+            raise AssignorFailed(f"the record of {topic}-{key[1]} is read after it was freed")
+        return came
 
 
 class _Sticky(OriginalSticky):
