@@ -9,6 +9,7 @@ from typing import Any
 
 from kcoord.assignors.comparison import Outcome, owners
 from kcoord.assignors.libraries.table import LIBRARIES, Library, LibraryStrategy, refusal
+from kcoord.assignors.racks import racks_matter
 from kcoord.assignors.scenario import Scenario
 from kcoord.assignors.strategies import STRATEGIES
 
@@ -18,12 +19,14 @@ from ..output.tables import Cell, Column, Table, Value
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaderOutcome:
     """What a strategy of a library makes of a group. `elsewhere` is how many partitions have another owner than by
-    Java's strategy of that name, or None if one of both makes no plan."""
+    Java's strategy of that name, or None if one of both makes no plan. `racks` says what is missing if racks make a
+    difference that is not planned here."""
 
     library: Library
     strategy: LibraryStrategy
     outcome: Outcome
     elsewhere: int | None
+    racks: str | None = None
 
     @property
     def differs(self) -> bool:
@@ -51,7 +54,8 @@ def _leader(scenario: Scenario, library: Library, strategy: LibraryStrategy, jav
         library_owners, java_owners = owners(outcome.plan), owners(java.plan)
         partitions = library_owners.keys() | java_owners.keys()
         elsewhere = sum(library_owners.get(each) != java_owners.get(each) for each in partitions)
-    return LeaderOutcome(library=library, strategy=strategy, outcome=outcome, elsewhere=elsewhere)
+    racks = strategy.unplanned_racks if racks_matter(scenario.after.members, scenario.after.topics) else None
+    return LeaderOutcome(library=library, strategy=strategy, outcome=outcome, elsewhere=elsewhere, racks=racks)
 
 
 def leaders_table(leaders: Collection[LeaderOutcome]) -> Table:
@@ -87,6 +91,8 @@ def _row(leader: LeaderOutcome) -> list[Value]:
     difference = strategy.difference
     if not strategy.is_exact:
         difference += f" Chance plays a part in it; all its plans share {strategy.guarantee}."
+    if leader.racks is not None:
+        difference += f" {leader.racks}"
     return [
         *row,
         f"{balance.least:g}",
@@ -108,6 +114,7 @@ def leader_documents(leaders: Collection[LeaderOutcome]) -> list[dict[str, Any]]
             "is_exact": each.strategy.is_exact,
             "difference": each.strategy.difference,
             "guarantee": each.strategy.guarantee,
+            "racks": each.racks,
             "not_as_java": each.elsewhere,
             "failure": each.outcome.failure,
             "moved": len(each.outcome.moved),

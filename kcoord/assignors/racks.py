@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterable
 
-from kcoord.assignors.plan import Subscriber
+from kcoord.assignors.plan import Subscriber, Topics
 
 
 def rack_of(subscriber: Subscriber) -> str | None:
@@ -15,3 +15,13 @@ def needs_rack_awareness(member_racks: Iterable[str], replica_racks: Collection[
     all partitions have replicas in all racks."""
     all_racks = {rack for racks in replica_racks for rack in racks}
     return not all_racks.isdisjoint(member_racks) and any(set(racks) != all_racks for racks in replica_racks)
+
+
+def racks_matter(subscribers: Collection[Subscriber], topics: Topics) -> bool:
+    """Whether it makes a difference in this group which member gets which partition."""
+    subscribed = topics.counts.keys() & {topic for each in subscribers for topic in each.topics}
+    replica_racks: list[Collection[str]] = []
+    for topic in subscribed:
+        known = list(topics.racks.get(topic, ()))[: topics.counts[topic]]
+        replica_racks += known + [()] * (topics.counts[topic] - len(known))
+    return needs_rack_awareness(filter(None, map(rack_of, subscribers)), replica_racks)

@@ -20,6 +20,7 @@ from kcoord.protocol.schema.writers import schema_writer
 VERSIONS: Final = range(4)
 
 _UNKNOWN_GENERATION: Final = -1
+_RACKS_SINCE: Final = 3
 _VERSION: Final = Struct(">h")
 
 _ASSIGNMENT: Final = Schema(
@@ -103,13 +104,14 @@ def read_subscription(subscription: bytes) -> tuple[str, ...]:
 
 def decode_subscription(subscription: bytes) -> Subscription:
     """Decodes a consumer's subscription with all its fields. Raises CorruptMessage if it is not a consumer's."""
-    row, _ = _reader(_SUBSCRIPTION, _read_version(subscription))(subscription, _VERSION.size)
+    version = _read_version(subscription)
+    row, _ = _reader(_SUBSCRIPTION, version)(subscription, _VERSION.size)
     return Subscription(
         topics=tuple(row.topics),
         user_data=row.user_data,
         owned=_by_topic(row.owned_partitions),
         generation=None if row.generation_id < 0 else row.generation_id,
-        rack=row.rack_id,
+        rack=row.rack_id if version >= _RACKS_SINCE else None,
     )
 
 

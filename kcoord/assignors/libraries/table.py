@@ -19,7 +19,8 @@ class LibraryStrategy:
 
     `difference` is a sentence that says how it differs from Java's. If `is_exact`, `assign` returns the library's plan.
     Otherwise the library makes one of several plans by chance; `assign` returns one of them, or one that is as good,
-    and `guarantee` says what all of them have in common.
+    and `guarantee` says what all of them have in common. If the library can consider racks where `assign` does not,
+    `unplanned_racks` is a sentence that says so, for groups in which racks make a difference.
     """
 
     name: str
@@ -28,6 +29,7 @@ class LibraryStrategy:
     difference: str
     is_exact: bool = True
     guarantee: str = "the plan"
+    unplanned_racks: str | None = None
 
     def subscriber(self, member_id: str, subscription: bytes, *, instance_id: str | None = None) -> Subscriber:
         """Decodes what a member has sent to a JoinGroup, as this library's leader reads it. Raises CorruptMessage if it
@@ -108,14 +110,17 @@ _JAVA: Final = Library(
 
 _LIBRDKAFKA: Final = Library(
     name="librdkafka",
-    title="librdkafka (confluent-kafka)",
-    version="2.16.1",
+    title="librdkafka (confluent-kafka 2.16.1)",
+    version="2.16.0",
     strategies=_by_name(
         LibraryStrategy(
             name="range",
             assign=librdkafka.assign_range,
             read=reading.from_fields,
-            difference="Static members are not first: a static and another member are compared by their member ids.",
+            difference=(
+                "Static members are not first: a static and another member are compared by their member ids. Of topics"
+                " that are assigned together, members without a rack get what is left."
+            ),
         ),
         LibraryStrategy(
             name="roundrobin",
@@ -129,7 +134,8 @@ _LIBRDKAFKA: Final = Library(
             read=reading.from_fields,
             difference=(
                 "It is KIP-54's original algorithm: other partitions move, and a partition that is claimed but assigned"
-                " to nobody stays with its claimant."
+                " to nobody stays with its claimant. Members of librdkafka without a rack count as in a rack without"
+                " replicas."
             ),
         ),
     ),
@@ -144,6 +150,10 @@ _BEST: Final = (
     "the sizes of the shares, and how many partitions stay where they are, unless two members claim the same partition"
 )
 
+_BALANCE_RACKS: Final = (
+    "Racks are not considered here; with BalanceRacks, franz-go considers the rack of each partition's leader."
+)
+
 _FRANZ_GO: Final = Library(
     name="franz-go",
     title="franz-go",
@@ -153,7 +163,8 @@ _FRANZ_GO: Final = Library(
             name="range",
             assign=franz_go.assign_range,
             read=reading.as_java(STRATEGIES["range"].owned_from),
-            difference="Racks are not considered unless BalanceRacks is set.",
+            difference="It plans as Java does without racks.",
+            unplanned_racks=_BALANCE_RACKS,
         ),
         LibraryStrategy(
             name="roundrobin",
@@ -168,6 +179,7 @@ _FRANZ_GO: Final = Library(
             difference=_FRANZ_GO_STICKY,
             is_exact=False,
             guarantee=_BEST,
+            unplanned_racks=_BALANCE_RACKS,
         ),
         LibraryStrategy(
             name="cooperative-sticky",
@@ -176,6 +188,7 @@ _FRANZ_GO: Final = Library(
             difference=_FRANZ_GO_STICKY,
             is_exact=False,
             guarantee=_BEST,
+            unplanned_racks=_BALANCE_RACKS,
         ),
     ),
     mixes="Eager and cooperative strategies may be listed together.",
@@ -183,7 +196,8 @@ _FRANZ_GO: Final = Library(
 )
 
 _SARAMA_STICKY: Final = (
-    "It is KIP-54's original algorithm in the random order of Go maps; moves that do not help are not undone."
+    "It is KIP-54's original algorithm without racks, in the random order of Go maps; moves that do not help are not"
+    " undone."
 )
 _SARAMA_GUARANTEE: Final = (
     "the sizes of the shares, if all members have the same topics and no partition is claimed twice"

@@ -9,7 +9,18 @@ from kcoord.protocol.consumer_protocol import OwnedPartitions, Subscription, wri
 
 
 def plan(library: str, strategy: str, members: list[Subscriber], **counts: int) -> dict[str, str]:
-    planned: Plan = LIBRARIES[library].strategies[strategy].assign(members, Topics(counts=counts))
+    return plan_by_racks(library, strategy, members, {topic: [""] * count for topic, count in counts.items()})
+
+
+def plan_by_racks(
+    library: str, strategy: str, members: list[Subscriber], racks: dict[str, list[str]]
+) -> dict[str, str]:
+    """Plans for topics by the racks of their partitions' replicas, one letter each."""
+    topics = Topics(
+        counts={topic: len(each) for topic, each in racks.items()},
+        racks={topic: list(map(set, each)) for topic, each in racks.items()},
+    )
+    planned: Plan = LIBRARIES[library].strategies[strategy].assign(members, topics)
     return {
         member_id: " ".join(f"{topic}-{number}" for topic, number in sorted(list_partitions(held)))
         for member_id, held in planned.items()
@@ -37,6 +48,40 @@ def test_librdkafka_sorts_a_static_member_among_the_others() -> None:
     ]
     assert plan("java", "range", members, t=3) == {"a": "t-2", "z-1": "t-0 t-1"}
     assert plan("librdkafka", "range", members, t=3) == {"a": "t-0 t-1", "z-1": "t-2"}
+
+
+def test_librdkafka_considers_the_racks_of_all_replicas_as_java_does() -> None:
+    members = [Subscriber(member_id="m", topics=["t"], rack="a"), Subscriber(member_id="n", topics=["t"], rack="b")]
+    racks = {"t": ["b", "cb", "ca", "ac"]}
+    for strategy in ("range", "cooperative-sticky"):
+        by_racks = {"m": "t-2 t-3", "n": "t-0 t-1"}
+        assert plan_by_racks("java", strategy, members, racks) == by_racks
+        assert plan_by_racks("librdkafka", strategy, members, racks) == by_racks
+    for library in ("franz-go", "sarama", "kafka-python"):
+        assert plan_by_racks(library, "range", members, racks) == {"m": "t-0 t-1", "n": "t-2 t-3"}
+
+
+def test_librdkafka_leaves_members_without_a_rack_what_is_left_of_topics_that_are_assigned_together() -> None:
+    members = [Subscriber(member_id="m", topics=["t", "u"]), Subscriber(member_id="n", topics=["t", "u"], rack="a")]
+    racks = {"t": ["a", "a", "b", "a"], "u": ["a", "a", "a", "a"]}
+    assert plan_by_racks("java", "range", members, racks) == {"m": "t-0 t-1 u-0 u-1", "n": "t-2 t-3 u-2 u-3"}
+    assert plan_by_racks("librdkafka", "range", members, racks) == {"m": "t-2 t-3 u-2 u-3", "n": "t-0 t-1 u-0 u-1"}
+
+
+def test_a_cooperative_member_of_librdkafka_gives_up_what_has_no_replica_in_its_rack() -> None:
+    owned = {"t": [0, 1]}
+    members = [
+        Subscriber(member_id="m", topics=["t"], rack="a", owned=owned, field_generation=1),
+        Subscriber(member_id="n", topics=["t"], rack="b"),
+    ]
+    assert plan_by_racks("librdkafka", "cooperative-sticky", members, {"t": ["b", "a"]}) == {"m": "t-1", "n": ""}
+
+
+@pytest.mark.parametrize(("rack", "first"), [(None, "m"), ("", "n")])
+def test_an_empty_rack_is_one_without_replicas_where_librdkafka_is_cooperative(rack: str | None, first: str) -> None:
+    members = [Subscriber(member_id="m", topics=["t"], rack=rack), Subscriber(member_id="n", topics=["t"], rack="a")]
+    made = plan_by_racks("librdkafka", "cooperative-sticky", members, {"t": ["a", "b", "a"]})
+    assert "t-0" in made[first]
 
 
 def test_sarama_does_not_know_instance_ids_and_sorts_partitions_as_text() -> None:

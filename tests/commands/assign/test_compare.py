@@ -202,6 +202,15 @@ def test_a_balanced_group_moves_nothing_under_any_leader(tmp_path: Path, strateg
     assert found["strategies"][0]["moved"] == []
 
 
+def test_a_leader_whose_racks_are_not_planned_says_so_where_they_matter() -> None:
+    group = ("--topic", "a:4", "--members", "2", "--strategy", "range", "--leader", "all")
+    for racks, expected in ((("--racks", "x,y,z"), {"franz-go"}), (("--racks", "x,y"), set()), ((), set())):
+        found = document(*group, *racks)["leaders"]
+        assert {each["library"] for each in found if each["racks"]} == expected
+    shown = compare(*group, "--racks", "x,y,z").stdout
+    assert shown.count("Racks are not considered here") == 1
+
+
 def test_libraries_that_refuse_a_list_of_strategies_are_shown_with_their_error() -> None:
     mixed = document(*TWO_TOPICS, "--client-strategies", "range,cooperative-sticky")["client_strategies"]
     refusals = {each["library"]: each["refusal"] for each in mixed}

@@ -26,7 +26,7 @@ from tests.integration.support.group_member import Member
 
 ROUNDS: Final = int(os.environ.get("KCOORD_TEST_LED", "40"))
 SEED: Final = int(os.environ.get("KCOORD_TEST_SEED", "1"))
-TOPICS: Final = {"a": 5, "b": 1, "c": 7, "d": 12, "e": 3, "f": 7}
+TOPICS: Final = {"a": 5, "b": 1, "c": 7, "d": 12, "e": 5}
 LONG_MS: Final = 180_000
 PROGRAMS: Final = {"confluent-kafka": "librdkafka", "franz-go": "franz-go", "kafka-python": "kafka-python"}
 CASES: Final = [
