@@ -4,7 +4,7 @@ Times are milliseconds since 1970, as in records. None stands for everything tha
 """
 
 from collections import defaultdict
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import repeat
@@ -225,7 +225,7 @@ class Topic:
     id: str | None  # as Kafka's tools print it; None from brokers before 2.8
     is_internal: bool
     leaders: Mapping[int, int]  # by partition; -1 where there is none now
-    replicas: Mapping[int, Sequence[int]] = field(default_factory=dict)  # by partition
+    replicas: Mapping[int, tuple[int, ...]] = field(default_factory=dict)  # by partition
 
     @property
     def partitions(self) -> tuple[TopicPartition, ...]:

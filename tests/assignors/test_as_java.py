@@ -64,4 +64,5 @@ def _in_order(subscription: bytes) -> Subscription:
     """Decodes a subscription, and sorts its topics and partitions as Java does."""
     decoded = decode_subscription(subscription)
     owned = {topic: sorted(decoded.owned[topic]) for topic in sorted(decoded.owned, key=string_order)}
-    return replace(decoded, topics=sorted(decoded.topics, key=string_order), owned=owned)
+    topics = sorted(decoded.topics, key=string_order)
+    return replace(decoded, topics=topics, owned=owned, rack=decoded.rack or None)  # Java drops an empty rack

@@ -274,7 +274,7 @@ def _topic(described: Any) -> Topic:
         id=None if described.topic_id is None else str(described.topic_id).translate(_AS_KAFKA_PRINTS),
         is_internal=described.is_internal,
         leaders={each.id: -1 if each.leader is None else each.leader.id for each in described.partitions},
-        replicas={each.id: [replica.id for replica in each.replicas] for each in described.partitions},
+        replicas={each.id: tuple(replica.id for replica in each.replicas) for each in described.partitions},
     )
 
 

@@ -166,7 +166,7 @@ def _member(described: Any, older: Any, *, is_consumer: bool) -> Member:
         host=described.host,
         assignment=partitions(described.assignment.topic_partitions) if is_consumer else None,
         subscription=None if subscription is None else tuple(sorted(subscription.topics)),
-        rack=None if subscription is None else subscription.rack,
+        rack=None if subscription is None else subscription.rack or None,
         target=None if target is None else partitions(target.topic_partitions),
     )
 

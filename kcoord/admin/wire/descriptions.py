@@ -37,7 +37,7 @@ def _classic_member(described: Any, is_consumers: bool) -> Member:
         host=described.client_host,
         assignment=_assignment(described.member_assignment) if is_consumers else None,
         subscription=None if subscription is None else tuple(sorted(subscription.topics)),
-        rack=None if subscription is None else subscription.rack,
+        rack=None if subscription is None else subscription.rack or None,
     )
 
 

@@ -259,5 +259,5 @@ def _topic(metadata: Any) -> Topic:
         id=format_uuid(metadata.topic_id) if metadata.topic_id else None,
         is_internal=metadata.is_internal,
         leaders={each.partition_index: each.leader_id for each in metadata.partitions},
-        replicas={each.partition_index: each.replica_nodes for each in metadata.partitions},
+        replicas={each.partition_index: tuple(each.replica_nodes) for each in metadata.partitions},
     )
