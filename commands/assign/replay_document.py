@@ -51,6 +51,7 @@ def _what_if(what_if: WhatIf, *, is_detailed: bool) -> dict[str, Any]:
         "assumes": what_if_text(what_if),
         "session_timeout_ms": what_if.session_timeout_ms,
         "avoided": [_avoided(each) for each in what_if.avoided],
+        "unread_partition_ms": what_if.unread_partition_ms,
         "strategies": [_replayed(each, is_detailed=is_detailed) for each in what_if.replayed],
     }
 

@@ -58,7 +58,7 @@ def what_if_text(what_if: WhatIf) -> str:
         return "if members had been static (group.instance.id), with their session timeouts"
     timeout = format_duration(what_if.session_timeout_ms / 1000)
     if what_if.name == SESSION_TIMEOUT:
-        return f"if sessions had lasted {timeout}, and who expired had gone on"
+        return f"if sessions had lasted {timeout}, and members that expired were alive and only late"
     return f"if members had been static (group.instance.id), with a session timeout of {timeout}"
 
 
@@ -76,9 +76,11 @@ def _of_group(history: HistoryComparison, question: Question, *, is_detailed: bo
 def _of_what_if(history: HistoryComparison, what_if: WhatIf) -> Iterator[Table]:
     title = f"{history.group}: {what_if_text(what_if)}"
     if not what_if.avoided:
-        yield Table(columns=(), rows=(), title=f"{title}: no rebalance less{_remark(history)}")
+        yield Table(columns=(), rows=(), title=f"{title}: this would have avoided no rebalance{_remark(history)}")
         return
     rows = [_total_row(each.strategy, each.total) for each in what_if.replayed]
+    unread = f"{what_if.unread_partition_ms / 1000:,.1f} partition-seconds"
+    title += f"; unread while members were away, and not counted below: {unread}"
     yield Table(columns=_TOTALS, rows=rows, title=title)
     rebalances = sum(len(each.change.recorded) for each in what_if.avoided if each.change.kind.is_rebalance)
     yield Table(

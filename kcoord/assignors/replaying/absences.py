@@ -26,6 +26,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from kcoord.assignors.plan import count_partitions
 from kcoord.assignors.replaying.changes import Change, ChangeKind, subscriptions_of
 from kcoord.assignors.replaying.recording import RecordedMember
 
@@ -51,6 +52,11 @@ class Absence:
     away_ms: int | None
 
     @property
+    def unread_partition_ms(self) -> int:
+        """How long its partitions are not read, all together, if nobody takes them over; by the recorded assignment."""
+        return count_partitions(self.member.assigned) * (self.away_ms or 0)
+
+    @property
     def session_timeout_ms(self) -> int:
         """The session timeout that the member had joined with; 0 if it is not known."""
         return self.member.session_timeout_ms or 0
@@ -66,10 +72,12 @@ class Avoided:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Without:
-    """The changes of a group without some absences, and the recorded changes that would not have happened."""
+    """The changes of a group without some absences, and the recorded changes that would not have happened. `unnoticed`
+    are these absences: nobody reads the partitions of such a member while it is away."""
 
     changes: tuple[Change, ...]
     avoided: tuple[Avoided, ...]
+    unnoticed: tuple[Absence, ...] = ()
 
 
 def find_absences(changes: Sequence[Change]) -> list[Absence]:
@@ -179,7 +187,7 @@ def _without(changes: Sequence[Change], is_unnoticed: Callable[[Absence], bool])
             avoided.append(Avoided(change=change, absences=about))
         else:
             made.append(changed)
-    return Without(changes=tuple(made), avoided=tuple(avoided))
+    return Without(changes=tuple(made), avoided=tuple(avoided), unnoticed=tuple(absences))
 
 
 def _at_each_change(

@@ -53,12 +53,14 @@ class Replayed:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WhatIf:
     """What strategies would have cost if some absences had gone unnoticed, and which rebalances would not have happened
-    then. `session_timeout_ms` is None if members have the session timeouts that were recorded."""
+    then. `session_timeout_ms` is None if members have the session timeouts that were recorded. `unread_partition_ms` is
+    how long the partitions of members that were away would have been read by nobody, all together: no row counts it."""
 
     name: str
     session_timeout_ms: int | None
     avoided: tuple[Avoided, ...]
     replayed: tuple[Replayed, ...]
+    unread_partition_ms: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +97,8 @@ def compare_history(
         recorded=_replayed("recorded", recorded_costs(changes), question),
         replayed=replayed,
         what_ifs=tuple(
-            _what_if(name, without, costs, question) for (name, without), costs in zip(variants, what_ifs, strict=True)
+            _what_if(name, without, costs, question, changes)
+            for (name, without), costs in zip(variants, what_ifs, strict=True)
         ),
     )
 
@@ -107,12 +110,17 @@ def _variants(changes: Sequence[Change], question: Question) -> Iterator[tuple[s
         yield SESSION_TIMEOUT, if_sessions_lasted(changes, timeout)
 
 
-def _what_if(name: str, without: Without, replayed: tuple[Replayed, ...], question: Question) -> WhatIf:
+def _what_if(
+    name: str, without: Without, replayed: tuple[Replayed, ...], question: Question, changes: Sequence[Change]
+) -> WhatIf:
     return WhatIf(
         name=name,
         session_timeout_ms=question.session_timeout_ms,
         avoided=tuple(each for each in without.avoided if question.includes(each.change.first.written_ms)),
         replayed=replayed,
+        unread_partition_ms=sum(
+            each.unread_partition_ms for each in _asked_about(question, without.unnoticed, changes)
+        ),
     )
 
 

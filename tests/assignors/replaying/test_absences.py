@@ -183,3 +183,9 @@ def test_what_did_not_happen_costs_nothing_under_any_strategy() -> None:
         recorded, left = (Total.of(replay(each, strategy)) for each in (changes_of(restart(10)), without.changes))
         assert (left.moved, left.paused) == (0, 0)
         assert recorded.moved > 0
+
+
+def test_partitions_of_a_member_that_nobody_misses_are_not_read_meanwhile() -> None:
+    [absence] = static(*restart(30)).unnoticed
+    assert absence.unread_partition_ms == 2 * 30_000
+    assert static(*restart(46)).unnoticed == ()

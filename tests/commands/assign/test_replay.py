@@ -92,7 +92,8 @@ def test_each_strategy_is_shown_beside_what_was_recorded_and_what_need_not_have_
         "range                        5      8      16              180.0       0.0",
         "cooperative-sticky           7      8       8               90.0       0.0",
         "",
-        r"busy\x1b[31m: if members had been static (group.instance.id), with their session timeouts",
+        r"busy\x1b[31m: if members had been static (group.instance.id), with their session timeouts;"
+        " unread while members were away, and not counted below: 20.0 partition-seconds",
         TOTALS,
         "range                        3      4       8              128.0       0.0",
         "cooperative-sticky           4      4       4               64.0       0.0",
@@ -109,7 +110,7 @@ def test_with_a_session_timeout_it_names_what_it_would_have_bridged(tables: Path
     static, session = group["what_ifs"]
     assert [each["generations"] for each in static["avoided"]] == [[2], [3], [4], [5]]
     assert [each["generations"] for each in session["avoided"]] == [[4], [5]]
-    assert session["assumes"] == "if sessions had lasted 2m, and who expired had gone on"
+    assert session["assumes"] == "if sessions had lasted 2m, and members that expired were alive and only late"
     left, expired = group["absences"]
     assert (left["departure"], left["away_ms"]) == ("left", 10_000)
     assert (expired["departure"], expired["away_ms"]) == ("expired", 30_000 + 45_000)
