@@ -57,8 +57,7 @@ PAYMENT: Final = (40, 41)
 """The offsets that both transactions commit."""
 UNPAID_OFFSET: Final = 1
 RESET_TO: Final = 3
-SESSION_MS: Final = 20_000
-"""Of the members that are killed and are to expire; a busy machine must not expire them before."""
+SESSION_MS: Final = 5000
 DEADLINE: Final = 60.0
 VERSION_WITH_RETENTION: Final = 4
 """The last version in which a commit sets its retention."""
