@@ -34,7 +34,6 @@ class Strategy:
     """An assignor by its name. `owned_from` is None for server-side ones, which know what each member has."""
 
     name: str
-    title: str
     style: RebalanceStyle
     owned_from: OwnedFrom | None
     assign: Assign
@@ -46,40 +45,33 @@ class Strategy:
 
 
 _TABLE: Final = (
-    Strategy(
-        name="range", title="range", style=RebalanceStyle.EAGER, owned_from=OwnedFrom.NOWHERE, assign=assign_range
-    ),
+    Strategy(name="range", style=RebalanceStyle.EAGER, owned_from=OwnedFrom.NOWHERE, assign=assign_range),
     Strategy(
         name="roundrobin",
-        title="round robin",
         style=RebalanceStyle.EAGER,
         owned_from=OwnedFrom.NOWHERE,
         assign=assign_round_robin,
     ),
     Strategy(
         name="sticky",
-        title="sticky",
         style=RebalanceStyle.EAGER,
         owned_from=OwnedFrom.STICKY_USER_DATA,
         assign=assign_sticky,
     ),
     Strategy(
         name="cooperative-sticky",
-        title="cooperative sticky",
         style=RebalanceStyle.COOPERATIVE,
         owned_from=OwnedFrom.FIELDS,
         assign=assign_cooperative,
     ),
     Strategy(
         name="uniform",
-        title="uniform (KIP-848)",
         style=RebalanceStyle.INCREMENTAL,
         owned_from=None,
         assign=assign_uniform,
     ),
     Strategy(
         name="server-range",
-        title="range (KIP-848)",
         style=RebalanceStyle.INCREMENTAL,
         owned_from=None,
         assign=assign_server_range,

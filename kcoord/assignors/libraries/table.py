@@ -43,7 +43,6 @@ class Library:
     and cooperative strategies in one client."""
 
     name: str
-    title: str
     version: str
     strategies: Mapping[str, LibraryStrategy]
     mixes: str
@@ -90,7 +89,6 @@ def _by_name(*strategies: LibraryStrategy) -> dict[str, LibraryStrategy]:
 
 _JAVA: Final = Library(
     name="java",
-    title="Java (kafka-clients)",
     version="4.3.1",
     strategies=_by_name(
         *(
@@ -110,7 +108,6 @@ _JAVA: Final = Library(
 
 _LIBRDKAFKA: Final = Library(
     name="librdkafka",
-    title="librdkafka (confluent-kafka 2.16.1)",
     version="2.16.0",
     strategies=_by_name(
         LibraryStrategy(
@@ -156,7 +153,6 @@ _BALANCE_RACKS: Final = (
 
 _FRANZ_GO: Final = Library(
     name="franz-go",
-    title="franz-go",
     version="1.22.2",
     strategies=_by_name(
         LibraryStrategy(
@@ -205,7 +201,6 @@ _SARAMA_GUARANTEE: Final = (
 
 _SARAMA: Final = Library(
     name="sarama",
-    title="sarama",
     version="1.61.1",
     strategies=_by_name(
         LibraryStrategy(
@@ -258,7 +253,6 @@ _KAFKA_PYTHON_GUARANTEE: Final = (
 
 _KAFKA_PYTHON: Final = Library(
     name="kafka-python",
-    title="kafka-python",
     version="3.0.12",
     strategies=_by_name(
         LibraryStrategy(
